@@ -1,0 +1,272 @@
+//! What the core asks of the outside, and what comes back, in the desktop's own words.
+//!
+//! Nothing here knows a wire format. Sizes are pixels, times are milliseconds, keys are XKB keysyms.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::geometry::{Rect, Transform};
+use super::model::{Output, WindowId, WorkspaceId};
+
+/// One piece of work for a backend.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    Compositor(CompositorRequest),
+    Screen(ScreenRequest),
+    Seat(SeatRequest),
+    Session(SessionRequest),
+}
+
+/// Asked of the compositor's own IPC.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CompositorRequest {
+    FocusWindow(WindowId),
+    FocusWorkspace(WorkspaceId),
+    CloseWindow(WindowId),
+    /// A niri action in niri's IPC form, e.g. `{"FullscreenWindow":{"id":3}}`.
+    Action(Value),
+    /// The outputs as they are now; they have no events.
+    Outputs,
+    /// The name of the output that has the focus.
+    FocusedOutput,
+    /// The layer surfaces as they are now.
+    Layers,
+    /// Key combinations that the running configuration binds (sway), in `ctrl+shift+t` form, lower case.
+    Binds,
+}
+
+/// Names the raw pixels of one capture for as long as the backend keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u64);
+
+/// Asked of the capture backend. Pixels stay there: the core sees geometry and a finished image.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScreenRequest {
+    Capture(CaptureRequest),
+    Compare(CompareRequest),
+    /// Resolves once no damage was seen for `quiet_ms` (damage no larger than a caret doesn't count), or `max_ms` passed.
+    Settle { output: String, quiet_ms: u32, max_ms: u32 },
+    /// The raw pixels of these frames are no longer needed.
+    Forget(Vec<FrameId>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaptureRequest {
+    /// The output's name.
+    pub output: String,
+    /// A rectangle of the output's raw buffer, in raw pixels; all of it when `None`.
+    pub raw_region: Option<Rect>,
+    /// Turns the raw buffer upright (the transform that the output shows it with).
+    pub transform: Transform,
+    /// The longest width of the image; it is never enlarged.
+    pub max_width: u32,
+    /// Neither side of the image is longer than this.
+    pub max_side: u32,
+    /// The base64 text is no longer than this many bytes (quality, then size, is lowered to fit).
+    pub max_base64: usize,
+    pub format: ImageFormat,
+    /// Keep the raw pixels under this id (for `Compare` and `unchanged_since`).
+    pub keep: Option<FrameId>,
+    /// When the pixels equal this kept frame's, no image is made and `unchanged` is true.
+    pub unchanged_since: Option<FrameId>,
+    /// Also write the whole capture, upright and at full resolution, as a PNG to this new file.
+    pub save: Option<SaveTo>,
+}
+
+/// A file to make: `name` (relative, checked by the core) below `directory`; never through a symlink, never over an existing file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveTo {
+    pub directory: PathBuf,
+    pub name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageFormat {
+    Jpeg,
+    Png,
+}
+
+impl ImageFormat {
+    pub fn mime(self) -> &'static str {
+        match self {
+            Self::Jpeg => "image/jpeg",
+            Self::Png => "image/png",
+        }
+    }
+}
+
+/// Captures a patch again and compares it with the same place of a kept frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompareRequest {
+    pub output: String,
+    pub frame: FrameId,
+    /// The centre of the patch, in raw pixels of the output.
+    pub centre: (u32, u32),
+    /// The patch's side in raw pixels, clipped to the output.
+    pub side: u32,
+    /// Rectangles in raw pixels of the output that don't count (where our pointer was and is).
+    pub masks: Vec<Rect>,
+    /// Try shifts of up to this many pixels and take the best (fractional scales).
+    pub slack: u32,
+}
+
+/// Asked of the virtual pointer and keyboard. The backend checks the fence before each write and between chunks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SeatRequest {
+    /// Make the devices for a lease. Idempotent.
+    Open { outputs: Vec<String> },
+    /// Release what is pressed and destroy the devices. Needs no fence.
+    Close,
+    /// Release what is pressed, keep the devices. Needs no fence.
+    Release,
+    Pointer(PointerRequest),
+    /// Each chord is pressed and released before the next one.
+    Keys { chords: Vec<Chord> },
+    /// Unicode text; `\n` is Return, `\t` is Tab. `submit` presses Return afterwards.
+    Text { text: String, submit: bool },
+}
+
+/// Positions are raw pixels of the named output's buffer, whose size is `extent`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointerRequest {
+    pub output: String,
+    pub extent: (u32, u32),
+    pub steps: Vec<PointerStep>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum PointerStep {
+    /// To the centre of this raw pixel.
+    Move { x: u32, y: u32 },
+    /// A Linux button code (`BTN_LEFT` is 0x110).
+    Button { code: u32, pressed: bool },
+    /// Wheel notches, positive down and right.
+    Wheel { x: i32, y: i32 },
+    /// Hold these modifiers down (or let go of them) on the virtual keyboard.
+    Modifiers { held: Modifiers },
+    /// Let the compositor handle what was sent, then wait.
+    Pause { ms: u32 },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modifiers {
+    pub shift: bool,
+    pub ctrl: bool,
+    pub alt: bool,
+    pub super_: bool,
+}
+
+impl Modifiers {
+    pub fn any(self) -> bool {
+        self.shift || self.ctrl || self.alt || self.super_
+    }
+}
+
+/// Modifiers and at most one key. `keysym` is an XKB keysym number; `None` presses the modifiers alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chord {
+    pub modifiers: Modifiers,
+    pub keysym: Option<u32>,
+}
+
+/// Asked of the session backend: the machine-wide side of the lease, launching, and the person's switches.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionRequest {
+    /// Take the desktop's file lock and write who holds it. `Refused` carries the other holder in `Failure::holder`.
+    Lock { label: String, since_wall_ms: u64 },
+    /// Give the lock back.
+    Unlock,
+    /// Start a program with the session's environment, detached from us.
+    Launch { argv: Vec<String>, env: Vec<(String, String)> },
+}
+
+/// What an effect led to.
+pub type Outcome = Result<Reply, Failure>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The peer took it; for input, the compositor has handled it (a `wl_display.sync` came back).
+    Done,
+    Outputs(Vec<Output>),
+    Name(Option<String>),
+    Layers(Value),
+    Binds(Vec<String>),
+    Captured(Captured),
+    /// How much of the patch differs, 0.0 to 1.0, at the best alignment.
+    Compared { differing: f64 },
+    Settled { settled: bool, waited_ms: u32 },
+    /// How many characters went out.
+    Typed { characters: usize },
+    Launched { pid: u32 },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Captured {
+    /// The size of the output's whole raw buffer in pixels.
+    pub raw_size: (u32, u32),
+    /// The raw rectangle that the image shows.
+    pub raw_rect: Rect,
+    /// The size of the image in pixels (also when `image` is `None`).
+    pub width: u32,
+    pub height: u32,
+    /// `None` when unchanged.
+    pub image: Option<EncodedImage>,
+    pub unchanged: bool,
+    pub saved: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedImage {
+    pub format: ImageFormat,
+    /// Base64 text, ready to stand in a JSON string.
+    pub base64: Bytes,
+}
+
+/// Why an effect led to nothing, or to nobody knows what.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Failure {
+    pub kind: FailureKind,
+    /// The upstream message, and for a person what to do about it.
+    pub detail: String,
+    /// For typing: how many characters went out before it ended.
+    pub typed: Option<usize>,
+    /// For the lock: who has it.
+    pub holder: Option<Holder>,
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), typed: None, holder: None }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The peer can't be reached; nothing was sent.
+    Unavailable,
+    /// The peer doesn't know what was named (an output, a frame, a window).
+    NotFound,
+    /// The peer said no.
+    Refused,
+    /// No answer in time; it may have happened.
+    TimedOut,
+    /// It was sent, and the connection ended before the answer: it may have happened.
+    Lost,
+    /// The fence had moved on, or the operation was cancelled: the rest was not sent.
+    Fenced,
+    /// Text that no keymap can hold.
+    Unmappable,
+    /// The core gave up waiting; only the core makes this.
+    Abandoned,
+}
+
+/// Who holds a desktop's lease, as another process wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Holder {
+    pub label: String,
+    pub since_wall_ms: u64,
+    pub pid: u32,
+}

@@ -1,0 +1,536 @@
+//! The life of a call: lane, polls, effects, abandonment, cleanup, answer.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use serde_json::{Map, Value, json};
+
+use super::caller::Caller;
+use super::core::Core;
+use super::cx::{Cx, Reason, Want, lock};
+use super::io::{CallId, Conn, Op, Output, Route, TimerKind};
+use crate::desktop::effect::{Effect, Failure, FailureKind, Outcome};
+use crate::lease::rules::{Claim, Request, Verdict};
+use crate::rpc::id::RequestId;
+use crate::time::Time;
+use crate::tools::args::Args;
+use crate::tools::declare::{HandlerFuture, LeaseNeed, Tool};
+use crate::tools::facts::{Facts, Refused};
+
+/// A backend's own deadline is the effect's; this is how long its completion may then be late.
+const GRACE_MS: u64 = 500;
+/// How long an abandoned call's effects are waited for.
+const ABANDON_BOUND_MS: u64 = 1000;
+/// How long undoing may take.
+const CLEANUP_MS: u64 = 1000;
+
+#[derive(Default)]
+pub(crate) struct Calls {
+    table: BTreeMap<CallId, Call>,
+    by_request: BTreeMap<(Conn, RequestId), CallId>,
+    ready: VecDeque<CallId>,
+    queued: BTreeSet<CallId>,
+    /// The first one runs.
+    lane: VecDeque<CallId>,
+    issued: u64,
+}
+
+struct Call {
+    /// `None` for the core's own housekeeping.
+    origin: Option<Origin>,
+    cx: Cx,
+    future: Option<HandlerFuture>,
+    /// What a call waiting for the lane will run.
+    waiting: Option<Args>,
+    started: Time,
+    on_lane: bool,
+    /// The lease's use that must be finished with the call.
+    using: Option<Claimed>,
+    /// The handler is done; its undoing is under way.
+    result: Option<Result<Facts, Refused>>,
+    cleaning: BTreeSet<u32>,
+}
+
+pub(crate) struct Origin {
+    pub id: RequestId,
+    pub route: Route,
+    pub tool: &'static Tool,
+    pub redacted: Value,
+    /// A member of this batch.
+    pub batch: Option<u64>,
+    pub reply_wanted: bool,
+    pub last_progress: f64,
+}
+
+struct Claimed {
+    principal: String,
+    session: Option<Conn>,
+    token: Option<String>,
+}
+
+impl Claimed {
+    fn claim(&self) -> Claim<'_> {
+        Claim { principal: &self.principal, session: self.session, token: self.token.as_deref() }
+    }
+}
+
+impl Calls {
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn of(&self, conn: Conn) -> usize {
+        self.by_request.range((conn, RequestId::Number("".into()))..).take_while(|((c, _), _)| *c == conn).count()
+    }
+
+    pub fn find(&self, conn: Conn, id: &RequestId) -> Option<CallId> {
+        self.by_request.get(&(conn, id.clone())).copied()
+    }
+
+    fn wake(&mut self, call: CallId) {
+        if self.table.contains_key(&call) && self.queued.insert(call) {
+            self.ready.push_back(call);
+        }
+    }
+}
+
+impl Core {
+    /// Starts a call whose arguments fit the schema. A gate's refusal is answered at once.
+    pub(crate) fn start_call(&mut self, caller: Caller, args: Args, mut origin: Origin) {
+        let tool = origin.tool;
+        let conn = caller.conn;
+        if self.toolset.audited {
+            origin.redacted = self.look(|w| {
+                let knows = (self.toolset.knows)(w);
+                crate::tools::redact::redacted(&args, knows.as_ref())
+            });
+        }
+        if let Err(refused) = self.gate(&caller, tool, &args) {
+            self.audit(&caller, &origin, self.now, &Err(refused.clone()));
+            self.answer_call(&caller, &origin, Err(refused));
+            return;
+        }
+        self.calls.issued += 1;
+        let id = CallId(self.calls.issued);
+        self.calls.by_request.insert((conn, origin.id.clone()), id);
+        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        let on_lane = tool.lease.on_lane();
+        let mut call = Call {
+            origin: Some(origin),
+            cx,
+            future: None,
+            waiting: None,
+            started: self.now,
+            on_lane,
+            using: None,
+            result: None,
+            cleaning: BTreeSet::new(),
+        };
+        if on_lane {
+            call.waiting = Some(args);
+            self.calls.table.insert(id, call);
+            self.calls.lane.push_back(id);
+        } else {
+            call.future = Some((tool.run)(call.cx.clone(), args));
+            self.calls.table.insert(id, call);
+            self.calls.wake(id);
+        }
+    }
+
+    fn gate(&self, caller: &Caller, tool: &Tool, args: &Args) -> Result<(), Refused> {
+        self.look(|w| (self.toolset.gate)(w, caller, tool, args))
+    }
+
+    /// Housekeeping on the lane.
+    fn start_own(&mut self, run: impl FnOnce(Cx) -> HandlerFuture) {
+        self.calls.issued += 1;
+        let id = CallId(self.calls.issued);
+        let caller = Caller {
+            conn: Conn(0),
+            principal: String::new(),
+            label: String::new(),
+            revision: crate::protocol::revision::Revision::NEWEST_LEGACY,
+            progress_token: None,
+        };
+        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        let future = Some(run(cx.clone()));
+        let call = Call {
+            origin: None,
+            cx,
+            future,
+            waiting: None,
+            started: self.now,
+            on_lane: true,
+            using: None,
+            result: None,
+            cleaning: BTreeSet::new(),
+        };
+        self.calls.table.insert(id, call);
+        // Before those who wait: nobody may act between a lease's end and its devices' end.
+        let at = usize::from(self.calls.lane.front().is_some_and(|first| self.calls.table.get(first).is_some_and(|c| c.waiting.is_none())));
+        self.calls.lane.insert(at, id);
+    }
+
+    /// The lane's first call starts once the one before it is gone.
+    pub(super) fn advance_lane(&mut self) -> bool {
+        let Some(&id) = self.calls.lane.front() else { return false };
+        let Some(call) = self.calls.table.get_mut(&id) else {
+            self.calls.lane.pop_front();
+            return true;
+        };
+        let Some(args) = call.waiting.take() else {
+            // Housekeeping has its future from the start and is polled first when its turn comes.
+            if call.origin.is_none() && call.future.is_some() && !lock(&call.cx.slot).polled {
+                lock(&call.cx.slot).polled = true;
+                self.calls.wake(id);
+                return true;
+            }
+            return false;
+        };
+        let cx = call.cx.clone();
+        let tool = args.tool();
+        let abandoned = cx.abandoned();
+        let gate = match abandoned {
+            Some(reason) => Err(self.look(|w| (self.toolset.abandoned)(w, reason))),
+            // The desktop may have changed while the call stood in the lane.
+            None => self.gate(&cx.caller, tool, &args),
+        };
+        if let Err(refused) = gate {
+            self.finish(id, Err(refused));
+            return true;
+        }
+        if tool.lease == LeaseNeed::Needed {
+            let claimed = Claimed {
+                principal: cx.caller.principal.clone(),
+                session: cx.caller.session(),
+                token: args.map().get("lease").and_then(Value::as_str).map(str::to_string),
+            };
+            self.lease(&Request::Begin(claimed.claim()));
+            if let Some(call) = self.calls.table.get_mut(&id) {
+                call.using = Some(claimed);
+            }
+        }
+        let future = (tool.run)(cx, args);
+        if let Some(call) = self.calls.table.get_mut(&id) {
+            call.future = Some(future);
+        }
+        self.calls.wake(id);
+        true
+    }
+
+    /// Polls what is ready, in arrival order.
+    pub(super) fn poll_ready(&mut self) -> bool {
+        let Some(id) = self.calls.ready.pop_front() else { return false };
+        self.calls.queued.remove(&id);
+        let Some(call) = self.calls.table.get_mut(&id) else { return true };
+        let Some(mut future) = call.future.take() else { return true };
+        let cx = call.cx.clone();
+        let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if polled.is_pending()
+            && let Some(call) = self.calls.table.get_mut(&id)
+        {
+            call.future = Some(future);
+        }
+        self.drain_wanted(id, &cx);
+        if let Poll::Ready(result) = polled {
+            self.handler_done(id, result);
+        }
+        true
+    }
+
+    fn drain_wanted(&mut self, id: CallId, cx: &Cx) {
+        while let Some(want) = { lock(&cx.slot).wanted.pop_front() } {
+            match want {
+                Want::Start { key, effect, timeout_ms } => self.start_effect(id, key, *effect, timeout_ms),
+                Want::Timer { key, at } => {
+                    if lock(&cx.slot).timers.contains(&key) {
+                        self.timers.set(TimerKind::Wait { call: id, key }, at);
+                    }
+                }
+                Want::Changed { key, after } => {
+                    if self.look(|w| w.desktop.seq) > after {
+                        self.wait_over(id, key);
+                    }
+                }
+                Want::Forget { key } => self.timers.clear(TimerKind::Wait { call: id, key }),
+                Want::Progress { progress, total, message } => self.progress(id, progress, total, &message),
+                Want::DesktopChanged => self.desktop_changed(),
+                Want::RaiseFence => self.raise_fence(),
+            }
+        }
+    }
+
+    fn start_effect(&mut self, call: CallId, key: u32, effect: Effect, timeout_ms: u64) {
+        let op = Op { call, number: key };
+        let deadline = self.now + timeout_ms;
+        self.timers.set(TimerKind::Overdue { op }, deadline + GRACE_MS);
+        let generation = self.look(|w| w.generation);
+        self.put(Output::Start { op, effect, deadline, generation });
+    }
+
+    fn progress(&mut self, id: CallId, progress: f64, total: Option<f64>, message: &str) {
+        let Some(call) = self.calls.table.get_mut(&id) else { return };
+        let (Some(origin), Some(token)) = (call.origin.as_mut(), call.cx.caller.progress_token.clone()) else { return };
+        if !origin.reply_wanted || progress <= origin.last_progress {
+            return;
+        }
+        origin.last_progress = progress;
+        let mut params = Map::from_iter([("progressToken".to_string(), token), ("progress".to_string(), json!(progress))]);
+        if let Some(total) = total {
+            params.insert("total".into(), json!(total));
+        }
+        if call.cx.caller.revision.has_progress_message() {
+            params.insert("message".into(), json!(message));
+        }
+        let (conn, route) = (call.cx.caller.conn, origin.route);
+        let body = crate::rpc::body::notification("notifications/progress", &Value::Object(params));
+        self.put(Output::Send { conn, route, body });
+    }
+
+    pub(super) fn completed(&mut self, op: Op, outcome: Outcome) {
+        self.timers.clear(TimerKind::Overdue { op });
+        let Some(call) = self.calls.table.get_mut(&op.call) else { return };
+        if call.cleaning.remove(&op.number) {
+            self.next_cleanup(op.call);
+            return;
+        }
+        {
+            let mut slot = lock(&call.cx.slot);
+            if !slot.open.remove(&op.number) {
+                return;
+            }
+            slot.got.insert(op.number, outcome);
+        }
+        if call.result.is_some() {
+            // The handler left before its effect's end; undoing waited for it.
+            self.next_cleanup(op.call);
+        } else {
+            self.calls.wake(op.call);
+        }
+    }
+
+    pub(super) fn overdue(&mut self, op: Op) {
+        self.put(Output::Cancel { op });
+        self.completed(op, Err(Failure::new(FailureKind::TimedOut, "the backend gave no answer in time")));
+    }
+
+    pub(super) fn wait_over(&mut self, call: CallId, key: u32) {
+        let Some(entry) = self.calls.table.get(&call) else { return };
+        let woke = {
+            let mut slot = lock(&entry.cx.slot);
+            let waited = slot.timers.remove(&key) | slot.changes.remove(&key).is_some() | slot.ends.remove(&key);
+            waited && slot.fired.insert(key)
+        };
+        if woke {
+            self.calls.wake(call);
+        }
+    }
+
+    /// Wakes those who wait for a change of the desktop.
+    pub(super) fn desktop_changed(&mut self) {
+        let seq = self.look(|w| w.desktop.seq);
+        let waits: Vec<(CallId, u32)> = self
+            .calls
+            .table
+            .iter()
+            .flat_map(|(id, call)| {
+                let slot = lock(&call.cx.slot);
+                slot.changes.iter().filter(|(_, after)| **after < seq).map(|(key, _)| (*id, *key)).collect::<Vec<_>>()
+            })
+            .collect();
+        for (call, key) in waits {
+            self.wait_over(call, key);
+        }
+    }
+
+    /// Stops a call: its effects are cancelled, its waits end, nothing new starts.
+    pub(crate) fn abandon(&mut self, id: CallId, reason: Reason) {
+        let Some(call) = self.calls.table.get_mut(&id) else { return };
+        if reason == Reason::Cancelled
+            && let Some(origin) = &mut call.origin
+        {
+            origin.reply_wanted = false;
+        }
+        let open: Vec<u32> = {
+            let mut slot = lock(&call.cx.slot);
+            if slot.abandoned.is_some() {
+                return;
+            }
+            slot.abandoned = Some(reason);
+            let waits: Vec<u32> = slot.timers.iter().chain(slot.changes.keys()).chain(&slot.ends).copied().collect();
+            slot.timers.clear();
+            slot.changes.clear();
+            slot.ends.clear();
+            slot.fired.extend(waits);
+            slot.open.iter().copied().collect()
+        };
+        let never_ran = call.waiting.is_some();
+        for number in &open {
+            self.put(Output::Cancel { op: Op { call: id, number: *number } });
+        }
+        if !open.is_empty() {
+            self.timers.set(TimerKind::GiveUp { call: id }, self.now + ABANDON_BOUND_MS);
+        }
+        if never_ran {
+            let refused = self.look(|w| (self.toolset.abandoned)(w, reason));
+            self.finish(id, Err(refused));
+        } else {
+            self.calls.wake(id);
+        }
+    }
+
+    /// An abandoned call's effects didn't end in time.
+    pub(super) fn give_up(&mut self, id: CallId) {
+        let Some(call) = self.calls.table.get_mut(&id) else { return };
+        let open: Vec<u32> = {
+            let mut slot = lock(&call.cx.slot);
+            let open: Vec<u32> = std::mem::take(&mut slot.open).into_iter().collect();
+            for key in &open {
+                slot.got.insert(*key, Err(Failure::new(FailureKind::Abandoned, "it didn't end after it was cancelled")));
+            }
+            open
+        };
+        for number in open {
+            self.timers.clear(TimerKind::Overdue { op: Op { call: id, number } });
+        }
+        if call.result.is_some() {
+            self.next_cleanup(id);
+        } else {
+            self.calls.wake(id);
+        }
+    }
+
+    pub(crate) fn abandon_all(&mut self, reason: Reason, which: impl Fn(&Tool) -> bool) {
+        let ids: Vec<CallId> = self
+            .calls
+            .table
+            .iter()
+            .filter(|(_, call)| call.origin.as_ref().is_some_and(|o| which(o.tool)))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            self.abandon(id, reason);
+        }
+    }
+
+    fn handler_done(&mut self, id: CallId, result: Result<Facts, Refused>) {
+        let Some(call) = self.calls.table.get_mut(&id) else { return };
+        call.future = None;
+        call.result = Some(result);
+        self.next_cleanup(id);
+    }
+
+    /// Once no effect of the call is open: the deferred ones, last declared first, one at a time; then the answer.
+    fn next_cleanup(&mut self, id: CallId) {
+        let Some(call) = self.calls.table.get_mut(&id) else { return };
+        let step = {
+            let mut slot = lock(&call.cx.slot);
+            if !slot.open.is_empty() || !call.cleaning.is_empty() {
+                return;
+            }
+            slot.cleanup.pop()
+        };
+        match step {
+            Some((key, effect)) => {
+                call.cleaning.insert(key);
+                self.start_effect(id, key, effect, CLEANUP_MS);
+            }
+            None => {
+                let result = call.result.take().unwrap_or_else(|| Ok(Facts::default()));
+                self.finish(id, result);
+            }
+        }
+    }
+
+    fn finish(&mut self, id: CallId, result: Result<Facts, Refused>) {
+        let Some(call) = self.calls.table.remove(&id) else { return };
+        self.timers.clear(TimerKind::GiveUp { call: id });
+        let waits: Vec<u32> = lock(&call.cx.slot).timers.iter().copied().collect();
+        for key in waits {
+            self.timers.clear(TimerKind::Wait { call: id, key });
+        }
+        if call.on_lane {
+            self.calls.lane.retain(|other| *other != id);
+        }
+        if let Some(using) = &call.using {
+            self.lease(&Request::Finish(using.claim()));
+        }
+        let Some(origin) = call.origin else { return };
+        self.calls.by_request.remove(&(call.cx.caller.conn, origin.id.clone()));
+        self.audit(&call.cx.caller, &origin, call.started, &result);
+        self.answer_call(&call.cx.caller, &origin, result);
+    }
+
+    fn audit(&mut self, caller: &Caller, origin: &Origin, started: Time, result: &Result<Facts, Refused>) {
+        if !self.toolset.audited {
+            return;
+        }
+        let wall = self.look(|w| w.wall_ms());
+        let mut line = json!({
+            "time": super::world::rfc3339(wall),
+            "client": if crate::protocol::connection::is_known_client(&caller.label) { json!(caller.label) } else { json!({"string": caller.label.chars().count()}) },
+            "tool": origin.tool.name,
+            "arguments": origin.redacted,
+        });
+        match result {
+            Ok(facts) => {
+                for (key, value) in (self.toolset.audit_outcome)(&facts.data) {
+                    line[key] = value;
+                }
+            }
+            Err(refused) => {
+                line["error"] = json!(refused.audit_name());
+                if let Refused::Named(named) = refused {
+                    for (key, value) in (self.toolset.audit_outcome)(&named.more) {
+                        line[key] = value;
+                    }
+                }
+            }
+        }
+        line["duration_ms"] = json!(self.now - started);
+        self.put(Output::Audit(line));
+    }
+
+    /// A lease is over: devices closed, frames forgotten, lock given back, all on the lane.
+    pub(super) fn start_giving_back(&mut self) -> bool {
+        if !std::mem::take(&mut self.give_back) {
+            return false;
+        }
+        self.start_own(|cx| Box::pin(super::observe::give_lease_back(cx)));
+        true
+    }
+
+    pub(crate) fn lease(&mut self, request: &Request) -> Verdict {
+        let now = self.now;
+        self.world_mut(|w| {
+            let (table, verdict) = crate::lease::rules::decide(&w.lease, request, now);
+            w.lease = table;
+            verdict
+        })
+    }
+
+    /// The calls of a connection.
+    pub(crate) fn calls_of(&self, conn: Conn) -> Vec<CallId> {
+        self.calls.by_request.range((conn, RequestId::Number("".into()))..).take_while(|((c, _), _)| *c == conn).map(|(_, id)| *id).collect()
+    }
+
+    /// No more input from this client: what its calls wait for is answered at once.
+    pub(crate) fn tell_ending(&mut self, conn: Conn) {
+        for id in self.calls_of(conn) {
+            let Some(call) = self.calls.table.get(&id) else { continue };
+            let keys: Vec<u32> = {
+                let mut slot = lock(&call.cx.slot);
+                slot.ending = true;
+                slot.ends.iter().copied().collect()
+            };
+            for key in keys {
+                self.wait_over(id, key);
+            }
+        }
+    }
+}

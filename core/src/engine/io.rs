@@ -1,0 +1,86 @@
+//! The core's inputs and outputs. Plain data; the driver carries it.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::desktop::effect::{Effect, Outcome};
+use crate::desktop::event::Observation;
+use crate::rpc::body::Body;
+use crate::time::Time;
+
+/// A connection, numbered by the driver, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Conn(pub u64);
+
+/// Where on a connection an answer goes (one stream on stdio, one per POST on HTTP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Route(pub u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallId(pub u64);
+
+/// One effect of one call. Also used by the core's own housekeeping, as calls that nobody made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Op {
+    pub call: CallId,
+    pub number: u32,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {} / op {}", self.call.0, self.number)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    Opened { conn: Conn, principal: String },
+    /// One whole JSON text.
+    Message { conn: Conn, route: Route, bytes: Bytes },
+    /// A text that was longer than the transport's bound; it was dropped.
+    TooLong { conn: Conn, route: Route },
+    /// Nothing more will come; answers are still read.
+    Ended { conn: Conn },
+    /// Nobody reads any more.
+    Closed { conn: Conn },
+    Completed { op: Op, outcome: Outcome },
+    Observed(Observation),
+    AuditWritten(Result<(), String>),
+    /// The wall clock moved against the driver's: wall = now + offset, in milliseconds since 1970.
+    WallClock { offset_ms: u64 },
+    /// The program is about to end: leases are given back.
+    Shutdown,
+    /// Time passed.
+    Tick,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Effects of an older generation must not reach the desktop any more.
+    Fence(u64),
+    Send { conn: Conn, route: Route, body: Body },
+    /// `deadline` is on the driver's clock.
+    Start { op: Op, effect: Effect, deadline: Time, generation: u64 },
+    Cancel { op: Op },
+    /// One line for the audit log; answered by `AuditWritten`.
+    Audit(Value),
+    Close { conn: Conn },
+}
+
+/// Why the core wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TimerKind {
+    /// A handler's own wait.
+    Wait { call: CallId, key: u32 },
+    /// A backend's answer is overdue.
+    Overdue { op: Op },
+    /// An abandoned call's effects are waited for no longer.
+    GiveUp { call: CallId },
+    /// The lease has been idle.
+    LeaseIdle,
+    /// Frames that no lease needs any more.
+    Sweep,
+}

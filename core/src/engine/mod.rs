@@ -1,0 +1,11 @@
+//! The state machine: inputs in, outputs out, calls and their handlers between.
+
+pub mod caller;
+pub mod calls;
+pub mod core;
+pub mod cx;
+pub mod io;
+pub mod observe;
+pub mod random;
+pub mod timers;
+pub mod world;

@@ -1,0 +1,109 @@
+//! What the core knows of the outside: the desktop, the person's switches, the lease, the policy.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::desktop::effect::Holder;
+use super::random::Random;
+use crate::desktop::event::{Availability, CompositorInfo, DesktopEvent, LockState};
+use crate::desktop::history::History;
+use crate::desktop::state::Desktop;
+use crate::lease::rules::Table;
+use crate::policy::{Policy, PolicyState};
+use crate::shots::Shots;
+use crate::time::Time;
+
+pub struct World {
+    pub now: Time,
+    /// Wall time minus `now`, in milliseconds since 1970.
+    pub wall_offset_ms: u64,
+    pub desktop: Arc<Desktop>,
+    pub history: History,
+    pub compositor: Result<CompositorInfo, String>,
+    pub stream: Stream,
+    pub stop: StopFlag,
+    pub lock: LockState,
+    pub lock_source: String,
+    pub session_match: Result<(), String>,
+    pub unfinished: Option<String>,
+    pub screen: Availability,
+    pub seat: Availability,
+    pub lease: Table,
+    pub other_holder: Option<Holder>,
+    /// The lease's window to go back to, and the workspace.
+    pub users_window: Option<u64>,
+    pub users_workspace: Option<u64>,
+    pub shots: Shots,
+    pub policy: Arc<Policy>,
+    pub policy_state: PolicyState,
+    pub audit_path: Option<PathBuf>,
+    pub audit_error: Option<String>,
+    /// How often the person was seen to use keyboard or pointer.
+    pub user_inputs: u64,
+    /// Raised with every end of a lease, stop and lock.
+    pub generation: u64,
+    /// The compositor's own key combinations, lower case; asked once per lease (sway).
+    pub binds: Option<Arc<Vec<String>>>,
+    pub(crate) random: Random,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Opening,
+    Live,
+    Lost(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopFlag {
+    /// Its state isn't known yet, which counts as set.
+    Unknown,
+    Set,
+    Clear,
+}
+
+impl World {
+    /// Takes an event; true when it changed anything.
+    pub(crate) fn learn(&mut self, event: &DesktopEvent) -> bool {
+        let changed = Arc::make_mut(&mut self.desktop).apply(event);
+        if changed {
+            self.history.push(Desktop::clone(&self.desktop));
+        }
+        changed
+    }
+
+    pub fn wall_ms(&self) -> u64 {
+        self.wall_offset_ms + self.now
+    }
+
+    /// Unknown counts as locked, unless the policy says otherwise on a compositor that has no real screen.
+    pub fn locked(&self) -> bool {
+        match self.lock {
+            LockState::Unlocked => false,
+            LockState::Locked => true,
+            LockState::Unknown => !self.unlocked_by_policy(),
+        }
+    }
+
+    pub fn unlocked_by_policy(&self) -> bool {
+        self.policy.assume_unlocked && self.virtual_outputs_only()
+    }
+
+    /// Nested and headless compositors: no person sits before them.
+    pub fn virtual_outputs_only(&self) -> bool {
+        let is_virtual = |name: &str| {
+            name == "winit" || ["HEADLESS-", "WL-", "X11-"].iter().any(|p| name.starts_with(p))
+        };
+        !self.desktop.outputs.is_empty() && self.desktop.outputs.iter().all(|o| is_virtual(&o.name))
+    }
+
+    pub fn compositor_name(&self) -> &'static str {
+        self.compositor.as_ref().map_or("niri", |c| c.kind.name())
+    }
+}
+
+/// Wall time in RFC 3339, UTC, to the millisecond.
+pub fn rfc3339(wall_ms: u64) -> String {
+    let time = std::time::UNIX_EPOCH.checked_add(std::time::Duration::from_millis(wall_ms));
+    time.map_or_else(String::new, |t| humantime::format_rfc3339_millis(t).to_string())
+}

@@ -1,0 +1,3 @@
+//! The rules of the lease, as one pure function.
+
+pub mod rules;

@@ -1,0 +1,221 @@
+//! From a message to its method.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::connection::Batch;
+use super::params::{Params, client_label};
+use super::revision::Revision;
+use crate::engine::caller::Caller;
+use crate::engine::calls::Origin;
+use crate::engine::core::Core;
+use crate::engine::cx::Reason;
+use crate::engine::io::{Conn, Output, Route};
+use crate::rpc::body::{Body, error_response, response};
+use crate::rpc::error::{RpcError, shortened};
+use crate::rpc::id::RequestId;
+use crate::rpc::message::{Incoming, Message, read, read_one};
+
+/// Where a request's answer goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Return {
+    pub conn: Conn,
+    pub route: Route,
+    pub batch: Option<u64>,
+}
+
+impl Core {
+    pub(crate) fn message(&mut self, conn: Conn, route: Route, bytes: &[u8]) {
+        if !self.connections.contains_key(&conn) {
+            return;
+        }
+        match read(bytes) {
+            Incoming::Single(message) => self.one(Return { conn, route, batch: None }, message),
+            Incoming::Batch(members) => self.batch(conn, route, &members),
+        }
+    }
+
+    pub(crate) fn too_long(&mut self, conn: Conn, route: Route) {
+        let error = RpcError::invalid_request("Invalid Request: the message is longer than this server reads; it was dropped");
+        self.put(Output::Send { conn, route, body: error_response(None, &error) });
+    }
+
+    fn batch(&mut self, conn: Conn, route: Route, members: &[&RawValue]) {
+        let revision = self.connections.get(&conn).and_then(|c| c.legacy.as_ref()).map(|l| l.revision);
+        let refused = if !revision.is_some_and(Revision::has_batches) {
+            Some("Invalid Request: batches exist in revision 2025-03-26 only, after initialize".to_string())
+        } else if members.is_empty() {
+            Some("Invalid Request: an empty batch".to_string())
+        } else if members.len() > self.limits.batch {
+            Some(format!("Invalid Request: a batch of more than {} messages", self.limits.batch))
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            self.put(Output::Send { conn, route, body: error_response(None, &RpcError::invalid_request(why)) });
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        connection.batches_issued += 1;
+        let number = connection.batches_issued;
+        // One more than there are, until all are begun: a batch must not close under its own feet.
+        connection.batches.insert(number, Batch { route, missing: 1, answers: Vec::new() });
+        for member in members {
+            let message = read_one(member.get());
+            let answered = matches!(message, Message::Request { .. } | Message::Invalid { .. });
+            if answered && let Some(batch) = self.connections.get_mut(&conn).and_then(|c| c.batches.get_mut(&number)) {
+                batch.missing += 1;
+            }
+            let to = Return { conn, route, batch: Some(number) };
+            match message {
+                Message::Request { id, method, .. } if method == "initialize" => {
+                    self.fail(to, Some(&id), &RpcError::invalid_request("Invalid Request: initialize may not be part of a batch"));
+                }
+                message => self.one(to, message),
+            }
+        }
+        self.reply(conn, route, Some(number), None);
+    }
+
+    fn one(&mut self, to: Return, message: Message) {
+        match message {
+            Message::Request { id, method, params } => match self.request(to, &id, &method, params) {
+                Ok(Some(result)) => self.succeed(to, &id, result),
+                Ok(None) => {}
+                Err(error) => self.fail(to, Some(&id), &error),
+            },
+            Message::Notification { method, params } => self.notification(to.conn, &method, params),
+            Message::Response { .. } => {}
+            Message::Invalid { id, error } => self.fail(to, id.as_ref(), &error),
+        }
+    }
+
+    pub(crate) fn succeed(&mut self, to: Return, id: &RequestId, result: Body) {
+        self.reply(to.conn, to.route, to.batch, Some(response(id, result)));
+    }
+
+    pub(crate) fn fail(&mut self, to: Return, id: Option<&RequestId>, error: &RpcError) {
+        self.reply(to.conn, to.route, to.batch, Some(error_response(id, error)));
+    }
+
+    /// A result now, or `None` when it comes later.
+    fn request(&mut self, to: Return, id: &RequestId, method: &str, raw: Option<&RawValue>) -> Result<Option<Body>, RpcError> {
+        let params = Params::read(raw)?;
+        match params.modern()? {
+            Some(revision) => self.modern_request(to, id, method, params, revision),
+            None => self.legacy_request(to, id, method, params),
+        }
+    }
+
+    fn modern_request(&mut self, to: Return, id: &RequestId, method: &str, params: Params, revision: Revision) -> Result<Option<Body>, RpcError> {
+        let label = client_label(params.meta.as_ref().and_then(|m| m.client_info.as_ref()));
+        match method {
+            "server/discover" => Ok(Some(self.discover(revision))),
+            "tools/list" => self.list_tools(&params, revision).map(Some),
+            "tools/call" => self.call_tool(to, id, &params, revision, label).map(|()| None),
+            "subscriptions/listen" => self.listen(to, id, &params, revision).map(|()| None),
+            _ => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    fn legacy_request(&mut self, to: Return, id: &RequestId, method: &str, params: Params) -> Result<Option<Body>, RpcError> {
+        match method {
+            "ping" => return Ok(Some(Body::from(b"{}".to_vec()))),
+            "initialize" => return self.initialize(to.conn, &params).map(Some),
+            "server/discover" => {
+                return Err(RpcError::invalid_params("Invalid params: server/discover needs _meta with io.modelcontextprotocol/protocolVersion"));
+            }
+            _ => {}
+        }
+        let Some(legacy) = self.connections.get(&to.conn).and_then(|c| c.legacy.as_ref()) else {
+            return Err(RpcError::invalid_request(
+                "Invalid Request: the session is not initialized; send initialize first, or name a revision in _meta",
+            ));
+        };
+        let (revision, label) = (legacy.revision, legacy.label.clone());
+        match method {
+            "tools/list" => self.list_tools(&params, revision).map(Some),
+            "tools/call" => self.call_tool(to, id, &params, revision, label).map(|()| None),
+            _ => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    fn notification(&mut self, conn: Conn, method: &str, raw: Option<&RawValue>) {
+        let Ok(params) = Params::read(raw) else { return };
+        match method {
+            "notifications/initialized" => {
+                if let Some(legacy) = self.connections.get_mut(&conn).and_then(|c| c.legacy.as_mut()) {
+                    legacy.initialized = true;
+                }
+            }
+            "notifications/cancelled" => {
+                let Some(id) = params.request_id.and_then(|raw| RequestId::parse(raw.get())) else { return };
+                if let Some(call) = self.calls.find(conn, &id) {
+                    self.abandon(call, Reason::Cancelled);
+                }
+                self.end_subscription(conn, &id);
+            }
+            _ => {}
+        }
+    }
+
+    fn call_tool(&mut self, to: Return, id: &RequestId, params: &Params, revision: Revision, label: String) -> Result<(), RpcError> {
+        let Some(name) = params.name.as_deref() else {
+            return Err(RpcError::invalid_params("Invalid params: tools/call needs the tool's name"));
+        };
+        let found = self.toolset.find(name).filter(|(tool, _)| self.look(|w| (self.toolset.listed)(w, tool)));
+        let Some((tool, retired)) = found else {
+            return Err(RpcError::invalid_params(format!("Unknown tool: {}", shortened(name))));
+        };
+        if self.calls.find(to.conn, id).is_some() {
+            return Err(RpcError::invalid_request("Invalid Request: a request with this id is still in flight"));
+        }
+        let mut arguments = match params.arguments.map(RawValue::get) {
+            None | Some("{}") => None,
+            Some(raw) => Some(
+                serde_json::from_str::<Value>(raw).map_err(|e| RpcError::invalid_params(format!("Invalid params: arguments: {e}")))?,
+            ),
+        };
+        if let Some(retired) = retired {
+            arguments = Some(with_retired(arguments, retired.arguments));
+        }
+        let principal = self.connections.get(&to.conn).map(|c| c.principal.clone()).unwrap_or_default();
+        let caller = Caller { conn: to.conn, principal, label, revision, progress_token: params.progress_token() };
+        let origin = Origin {
+            id: id.clone(),
+            route: to.route,
+            tool,
+            redacted: Value::Null,
+            batch: to.batch,
+            reply_wanted: true,
+            last_progress: f64::NEG_INFINITY,
+        };
+        let args = match self.listings.validator(tool).and_then(|v| v.check(arguments)) {
+            Ok(args) => args,
+            Err(refused) => {
+                self.answer_call(&caller, &origin, Err(refused));
+                return Ok(());
+            }
+        };
+        if self.calls.of(to.conn) >= self.limits.calls_per_connection || self.calls.len() >= self.limits.calls {
+            self.answer_call(&caller, &origin, Err((self.toolset.busy)()));
+            return Ok(());
+        }
+        self.start_call(caller, args, origin);
+        Ok(())
+    }
+}
+
+fn with_retired(arguments: Option<Value>, extra: &str) -> Value {
+    let mut map = match arguments {
+        None => serde_json::Map::new(),
+        Some(Value::Object(map)) => map,
+        Some(other) => return other,
+    };
+    if let Ok(Value::Object(extra)) = serde_json::from_str(extra) {
+        for (key, value) in extra {
+            map.entry(key).or_insert(value);
+        }
+    }
+    Value::Object(map)
+}

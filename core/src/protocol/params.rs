@@ -1,0 +1,95 @@
+//! The parameters of every method this side serves, read in one pass.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::revision::Revision;
+use crate::rpc::error::{RpcError, UNSUPPORTED_VERSION, shortened};
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Params<'a> {
+    #[serde(rename = "_meta", default)]
+    pub meta: Option<Meta>,
+    /// tools/call
+    #[serde(borrow, default)]
+    pub name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub arguments: Option<&'a RawValue>,
+    /// Lists
+    #[serde(default)]
+    pub cursor: Option<Value>,
+    /// initialize
+    #[serde(default)]
+    pub protocol_version: Option<Value>,
+    #[serde(default)]
+    pub client_info: Option<Value>,
+    /// notifications/cancelled
+    #[serde(borrow, default)]
+    pub request_id: Option<&'a RawValue>,
+    /// subscriptions/listen
+    #[serde(default)]
+    pub notifications: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+pub(crate) struct Meta {
+    #[serde(rename = "progressToken", default)]
+    pub progress_token: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion", default)]
+    pub version: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo", default)]
+    pub client_info: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", default)]
+    pub client_capabilities: Option<Value>,
+}
+
+impl<'a> Params<'a> {
+    pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
+        match raw {
+            None => Ok(Self::default()),
+            Some(raw) => serde_json::from_str(raw.get()).map_err(|e| RpcError::invalid_params(format!("Invalid params: {e}"))),
+        }
+    }
+
+    /// The modern revision that the request names; `None` for a request of the legacy era.
+    pub fn modern(&self) -> Result<Option<Revision>, RpcError> {
+        let Some(meta) = self.meta.as_ref() else { return Ok(None) };
+        let Some(version) = &meta.version else { return Ok(None) };
+        let Some(name) = version.as_str() else {
+            return Err(RpcError::invalid_params("Invalid params: io.modelcontextprotocol/protocolVersion must be a string"));
+        };
+        if !meta.client_capabilities.as_ref().is_some_and(Value::is_object) {
+            return Err(RpcError::invalid_params("Invalid params: _meta needs io.modelcontextprotocol/clientCapabilities, an object"));
+        }
+        match Revision::parse(name).filter(|r| r.is_modern()) {
+            Some(revision) => Ok(Some(revision)),
+            None => Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(serde_json::json!({
+                "supported": Revision::MODERN.map(Revision::name),
+                "requested": shortened(name),
+            }))),
+        }
+    }
+
+    /// A token is a string or an integer; anything else asks for nothing.
+    pub fn progress_token(&self) -> Option<Value> {
+        self.meta.as_ref()?.progress_token.clone().filter(|t| t.is_string() || t.is_i64() || t.is_u64())
+    }
+}
+
+/// What a client calls itself, cut to a label's length, without control characters.
+pub(crate) fn client_label(info: Option<&Value>) -> String {
+    let field = |key: &str| {
+        let text = info.and_then(|i| i.get(key)).and_then(Value::as_str).unwrap_or_default();
+        text.chars().filter(|c| !c.is_control()).take(60).collect::<String>()
+    };
+    let (name, version) = (field("name"), field("version"));
+    match (name.is_empty(), version.is_empty()) {
+        (true, _) => "unnamed client".into(),
+        (false, true) => name,
+        (false, false) => format!("{name} {version}"),
+    }
+}

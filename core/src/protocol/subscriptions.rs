@@ -1,0 +1,89 @@
+//! Telling clients that the list changed: by notification in the legacy era, by `subscriptions/listen` in the modern one.
+
+use serde_json::{Value, json};
+
+use super::dispatch::Return;
+use super::params::Params;
+use super::revision::Revision;
+use crate::engine::core::Core;
+use crate::engine::io::{Conn, Output, Route};
+use crate::rpc::body::{notification, value_body};
+use crate::rpc::error::RpcError;
+use crate::rpc::id::RequestId;
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
+
+pub(crate) struct Subscription {
+    pub route: Route,
+    pub batch: Option<u64>,
+    pub tools: bool,
+    pub revision: Revision,
+}
+
+impl Core {
+    /// Answered by notifications, and by a result only when it ends.
+    pub(super) fn listen(&mut self, to: Return, id: &RequestId, params: &Params, revision: Revision) -> Result<(), RpcError> {
+        let Some(filter) = params.notifications.as_ref().and_then(Value::as_object) else {
+            return Err(RpcError::invalid_params("Invalid params: subscriptions/listen needs notifications, an object"));
+        };
+        let tools = filter.get("toolsListChanged").and_then(Value::as_bool).unwrap_or(false);
+        let bound = self.limits.subscriptions_per_connection;
+        let Some(connection) = self.connections.get_mut(&to.conn) else { return Ok(()) };
+        if connection.subscriptions.contains_key(id) {
+            return Err(RpcError::invalid_request("Invalid Request: a request with this id is still in flight"));
+        }
+        if connection.subscriptions.len() >= bound {
+            return Err(RpcError::invalid_request(format!("Invalid Request: more than {bound} subscriptions; end one first")));
+        }
+        connection.subscriptions.insert(id.clone(), Subscription { route: to.route, batch: to.batch, tools, revision });
+        // Only what is honoured is acknowledged.
+        let honoured = if tools { json!({"toolsListChanged": true}) } else { json!({}) };
+        let params = json!({"_meta": {SUBSCRIPTION_ID: id.to_value()}, "notifications": honoured});
+        let body = notification("notifications/subscriptions/acknowledged", &params);
+        self.put(Output::Send { conn: to.conn, route: to.route, body });
+        Ok(())
+    }
+
+    /// The client cancelled it: no answer follows.
+    pub(super) fn end_subscription(&mut self, conn: Conn, id: &RequestId) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.subscriptions.remove(id);
+        }
+    }
+
+    /// The server ends them: each gets its result.
+    pub(crate) fn end_all_subscriptions(&mut self, conn: Conn) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        for (id, subscription) in std::mem::take(&mut connection.subscriptions) {
+            let mut meta = self.result_meta(subscription.revision);
+            meta[SUBSCRIPTION_ID] = id.to_value();
+            let to = Return { conn, route: subscription.route, batch: subscription.batch };
+            self.succeed(to, &id, value_body(&json!({"resultType": "complete", "_meta": meta})));
+        }
+    }
+
+    pub(crate) fn announce_list_changes(&mut self) {
+        if !std::mem::take(&mut self.listings.dirty) {
+            return;
+        }
+        let listed = self.listed();
+        let before = self.listings.announced.replace(listed);
+        if before.is_none_or(|before| before == listed) {
+            return;
+        }
+        let mut sends = Vec::new();
+        for (conn, connection) in &self.connections {
+            if connection.legacy.as_ref().is_some_and(|l| l.initialized) {
+                sends.push((*conn, Route(0), notification(LIST_CHANGED, &Value::Null)));
+            }
+            for (id, subscription) in connection.subscriptions.iter().filter(|(_, s)| s.tools) {
+                let params = json!({"_meta": {SUBSCRIPTION_ID: id.to_value()}});
+                sends.push((*conn, subscription.route, notification(LIST_CHANGED, &params)));
+            }
+        }
+        for (conn, route, body) in sends {
+            self.put(Output::Send { conn, route, body });
+        }
+    }
+}

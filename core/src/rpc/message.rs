@@ -1,0 +1,157 @@
+//! Reading one JSON text as a JSON-RPC message.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::error::RpcError;
+use super::id::RequestId;
+
+/// What a text turned out to be.
+#[derive(Debug)]
+pub enum Message<'a> {
+    Request { id: RequestId, method: Cow<'a, str>, params: Option<&'a RawValue> },
+    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// An answer to a request of ours.
+    Response { id: RequestId },
+    Invalid { id: Option<RequestId>, error: RpcError },
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// A member that is there, even when it is null.
+fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(d).map(Some)
+}
+
+/// One message, or the members of a batch.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    Single(Message<'a>),
+    Batch(Vec<&'a RawValue>),
+}
+
+/// Reads a text that may be a batch.
+pub fn read(bytes: &[u8]) -> Incoming<'_> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.trim(),
+        Err(e) => {
+            let error = RpcError::parse(format!("Parse error: not UTF-8 after {} bytes", e.valid_up_to()));
+            return Incoming::Single(Message::Invalid { id: None, error });
+        }
+    };
+    if text.starts_with('[') {
+        return match serde_json::from_str::<Vec<&RawValue>>(text) {
+            Ok(members) => Incoming::Batch(members),
+            Err(e) => Incoming::Single(Message::Invalid { id: None, error: RpcError::parse(format!("Parse error: {e}")) }),
+        };
+    }
+    Incoming::Single(read_one(text))
+}
+
+/// Reads a text that may not be a batch.
+pub fn read_one(text: &str) -> Message<'_> {
+    let envelope: Envelope = match serde_json::from_str(text) {
+        Ok(envelope) => envelope,
+        Err(e) => return Message::Invalid { id: salvage_id(text), error: what_is_wrong(text, &e) },
+    };
+    let invalid = |id: Option<RequestId>, why: &str| Message::Invalid { id, error: RpcError::invalid_request(format!("Invalid Request: {why}")) };
+    let id = match envelope.id {
+        None => None,
+        Some(raw) => match RequestId::parse(raw.get()) {
+            Some(id) => Some(id),
+            None => return invalid(None, "id must be a string or an integer"),
+        },
+    };
+    if envelope.jsonrpc.as_deref() != Some("2.0") {
+        return invalid(id, "jsonrpc must be \"2.0\"");
+    }
+    if let Some(params) = envelope.params
+        && !params.get().starts_with('{')
+    {
+        return invalid(id, "params must be an object");
+    }
+    match (envelope.method, id) {
+        (Some(method), Some(id)) => Message::Request { id, method, params: envelope.params },
+        (Some(method), None) => Message::Notification { method, params: envelope.params },
+        (None, Some(id)) if envelope.result.is_some() != envelope.error.is_some() => Message::Response { id },
+        (None, id) => invalid(id, "method is missing"),
+    }
+}
+
+fn what_is_wrong(text: &str, first: &serde_json::Error) -> RpcError {
+    // A typed reader stops at the first wrong type; only a full pass tells bad JSON from a bad request.
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Err(e) => RpcError::parse(format!("Parse error: {e}")),
+        Ok(_) if !text.starts_with('{') => RpcError::invalid_request("Invalid Request: a message is a JSON object"),
+        Ok(_) => RpcError::invalid_request(format!("Invalid Request: {first}")),
+    }
+}
+
+fn salvage_id(text: &str) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct OnlyId<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    serde_json::from_str::<OnlyId>(text).ok().and_then(|only| RequestId::parse(only.id.get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(text: &[u8]) -> i64 {
+        match read(text) {
+            Incoming::Single(Message::Invalid { error, .. }) => error.code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn bad_json_and_bad_requests_are_told_apart() {
+        assert_eq!(code(b"{"), -32700);
+        assert_eq!(code(b"{\"jsonrpc\":2,"), -32700);
+        assert_eq!(code(b"\xff\xfe"), -32700);
+        assert_eq!(code(b"[1,"), -32700);
+        assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}"), -32600);
+        assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}"), -32600);
+        assert_eq!(code(b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}"), -32600);
+        assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}"), -32600);
+        assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":[]}"), -32600);
+        assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"x\"}"), -32600);
+        assert_eq!(code(b"17"), -32600);
+        assert_eq!(code(b"{}"), -32600);
+    }
+
+    #[test]
+    fn deep_json_is_an_answer_not_a_crash() {
+        let deep = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{{\"a\":{}{}}}}}", "[".repeat(200_000), "]".repeat(200_000));
+        match read(deep.as_bytes()) {
+            Incoming::Single(Message::Request { .. } | Message::Invalid { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_invalid_request_keeps_its_id() {
+        let Incoming::Single(Message::Invalid { id, .. }) = read(b"{\"jsonrpc\":\"2.0\",\"id\":\"k\",\"method\":[]}") else { panic!() };
+        assert_eq!(id, Some(RequestId::Text("k".into())));
+    }
+}

@@ -1,0 +1,3 @@
+//! The toolsets that the core serves.
+
+pub mod desktop;
