@@ -62,7 +62,11 @@ def typing(session, client):
     # wtype has no Return in a text: the shell's file grows by whole lines only.
     for _ in range(TYPINGS):
         length += len(ASCII) + 1
-        ours.append(timed(lambda: (client.call("type_text", text=ASCII, submit=True).ok(), wait_until(arrived, "text", 30, 0.001))))
+        ours.append(
+            timed(
+                lambda: (client.call("type_text", text=ASCII, submit=True).ok(), wait_until(arrived, "text", 30, 0.001))
+            )
+        )
         length += len(ASCII) + 1
         command = ["wtype", ASCII, "-k", "Return"]
         peers.append(timed(lambda: (as_user(session, command), wait_until(arrived, "wtype's text", 60, 0.001))))

@@ -70,8 +70,8 @@ class Desk:
         self.servers.append(client)
         return client
 
-    def run(self, *arguments, environment=None, timeout=20, **options):
-        """Runs the program to its end, e.g. `run("stop")`."""
+    def run(self, *arguments, environment=None, timeout=20, answer="", **options):
+        """Runs the program to its end, e.g. `run("stop")`; `answer` is what is typed to it."""
         if self.session.user is not None:
             options |= {"user": self.session.user, "group": self.session.user, "extra_groups": []}
         return subprocess.run(
@@ -81,7 +81,7 @@ class Desk:
             capture_output=True,
             text=True,
             timeout=timeout,
-            stdin=subprocess.DEVNULL,
+            input=answer,
             **options,
         )
 

@@ -94,7 +94,9 @@ class Client:
         threading.Thread(target=self._read, daemon=True).start()
 
     @classmethod
-    def start(cls, session, argv, environment=None, log="deskhand", era="legacy", version=None, initialize=True, **options):
+    def start(
+        cls, session, argv, environment=None, log="deskhand", era="legacy", version=None, initialize=True, **options
+    ):
         """Starts the server as the session's user and, in the legacy era, shakes hands."""
         process = session.spawn(
             argv, environment, log=log, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options

@@ -108,7 +108,7 @@ class Seat:
                 return
             if sender == 1 and opcode == 0:
                 target, code, length = struct.unpack_from("=III", body)
-                raise RuntimeError(f"wayland error {code} on object {target}: {body[12:11 + length].decode()}")
+                raise RuntimeError(f"wayland error {code} on object {target}: {body[12 : 11 + length].decode()}")
 
     def close(self):
         self._socket.close()
@@ -123,7 +123,7 @@ class Seat:
                 return found
             if sender == self._registry and opcode == 0:
                 name, length = struct.unpack_from("=II", body)
-                found.setdefault(body[8:7 + length].decode(), name)
+                found.setdefault(body[8 : 7 + length].decode(), name)
 
     def _bind(self, name, interface, version):
         new = self._id()

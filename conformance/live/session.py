@@ -172,6 +172,7 @@ class Session:
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
+            "SHELL": "/bin/sh",  # that of nobody ends at once, and a terminal with it
             "XDG_RUNTIME_DIR": str(self.runtime),
             "XDG_CONFIG_HOME": str(self.home / ".config"),
             "XDG_STATE_HOME": str(self.home / ".local/state"),
@@ -219,6 +220,14 @@ class Session:
 
     def output(self, name):
         return next(output for output in self.outputs() if output["name"] == name)
+
+    def extent(self):
+        """The size of the layout's bounding box, whose origin is (0, 0)."""
+        rectangles = [output["rect"] for output in self.outputs()]
+        return (
+            max(rectangle["x"] + rectangle["width"] for rectangle in rectangles),
+            max(rectangle["y"] + rectangle["height"] for rectangle in rectangles),
+        )
 
     def inputs(self):
         return self._ipc(100)
@@ -273,7 +282,9 @@ class Session:
 
         argv = ["grim", *(["-o", output] if output else []), "-t", "png", "-"]
         options = {"user": self.user, "group": self.user, "extra_groups": []} if self.user is not None else {}
-        data = subprocess.run(argv, env=self.environment(), capture_output=True, check=True, timeout=20, **options).stdout
+        data = subprocess.run(
+            argv, env=self.environment(), capture_output=True, check=True, timeout=20, **options
+        ).stdout
         return Image.open(io.BytesIO(data)).convert("RGB")
 
     # Applications

@@ -91,7 +91,7 @@ def test_a_hang(own):
         own.session.sway.send_signal(signal.SIGCONT)
     wait_until(lambda: not client.call("screenshot").is_error, "a screenshot after the hang", 20)
     if client.call("key", keys=["F5"]).error in {"lease_required", "recovery_required"}:
-        own.run("recover", environment=client.environment, timeout=5)
+        own.run("recover", environment=client.environment, answer="yes\n")
         client.acquire()
         client.call("key", keys=["F5"]).ok()
     canvas.wait_event("key", name="F5")

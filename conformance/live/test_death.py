@@ -18,6 +18,7 @@ def aimed(desk, canvas, **options):
     client = desk.server(**options)
     client.acquire()
     _, facts = screenshot(client, output="HEADLESS-1", max_width=8192)
+    desk.session.seat.move_to(960, 540, *desk.session.extent())
     desk.session.focus(canvas.app_id)
     canvas.forget()
     return client, facts["screenshot_ref"]

@@ -156,11 +156,15 @@ def test_mismatched_wayland_display(desk):
             client.lease = answer.data["lease"]
         refused(desk, client, canvas, names)
         assert_no_input(other, there)
-        assert any(display in blocker or "display" in blocker.lower() for blocker in client.call("status").data["blockers"])
+        assert any(
+            display in blocker or "display" in blocker.lower() for blocker in client.call("status").data["blockers"]
+        )
 
 
 @pytest.mark.parametrize(
-    "broken", ["nonsense = 1", "profile = 7", "[[preset]\n", 'lease_idle_minutes = "soon"'], ids=["key", "type", "syntax", "value"]
+    "broken",
+    ["nonsense = 1", "profile = 7", "[[preset]\n", 'lease_idle_minutes = "soon"'],
+    ids=["key", "type", "syntax", "value"],
 )
 def test_an_invalid_policy_is_look_only(desk, broken):
     client, canvas = prepared(desk, POLICY + "\n" + broken if broken.startswith("[") else broken + "\n" + POLICY)
@@ -262,6 +266,9 @@ def test_the_program_without_a_display(binary, tmp_path):
     )
     tmp_path.chmod(0o700)
     done = subprocess.run(
-        [sys.executable, "-c", driver, str(HERE), str(binary), str(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", driver, str(HERE), str(binary), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr

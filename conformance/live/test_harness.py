@@ -60,10 +60,8 @@ def test_the_canvas_decodes_and_reports(toolkit):
 
 
 def point_at(session, across, down):
-    rectangles = [output["rect"] for output in session.outputs()]
     origin = session.output("HEADLESS-2")["rect"]
-    width = max(rectangle["x"] + rectangle["width"] for rectangle in rectangles)
-    height = max(rectangle["y"] + rectangle["height"] for rectangle in rectangles)
+    width, height = session.extent()
     session.seat.move_to(int((origin["x"] + across) * 16), int((origin["y"] + down) * 16), width * 16, height * 16)
 
 

@@ -137,10 +137,8 @@ def look(session, canvas, client, **arguments):
 
 def park(session, canvas):
     """Moves the person's pointer to the corner of the output that the canvas isn't on."""
-    rectangles = [output["rect"] for output in session.outputs()]
-    width = max(rectangle["x"] + rectangle["width"] for rectangle in rectangles)
-    height = max(rectangle["y"] + rectangle["height"] for rectangle in rectangles)
-    on_first = session.window(canvas.app_id)["rect"]["x"] < rectangles[0]["width"]
+    width, height = session.extent()
+    on_first = session.window(canvas.app_id)["rect"]["x"] < session.output("HEADLESS-1")["rect"]["width"]
     session.seat.move_to(width - 4 if on_first else 40, 40, width, height)
 
 
@@ -190,5 +188,3 @@ def is_smooth(image, pixel, expected, width):
 
 def near(event, expected):
     return abs(event["x"] - expected[0]) <= TOLERANCE and abs(event["y"] - expected[1]) <= TOLERANCE
-
-

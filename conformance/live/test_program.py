@@ -137,7 +137,10 @@ def test_ten_thousand_calls_in_flight(desk):
     client = desk.server()
     client.call("status").ok()
     start = resident_mib(client)
-    ids = [client.call_later("wait_for", until=until(client, "window", {"app_id": "never"}), timeout_ms=1500) for _ in range(10_000)]
+    ids = [
+        client.call_later("wait_for", until=until(client, "window", {"app_id": "never"}), timeout_ms=1500)
+        for _ in range(10_000)
+    ]
     answers = {"busy": 0, "timeout": 0}
     for id in ids:
         try:
@@ -162,9 +165,7 @@ def test_a_client_that_does_not_read(desk):
     import threading
 
     Deaf.go = threading.Event()
-    client = Deaf.start(
-        desk.session, [str(desk.program), "mcp"], desk.environment(), log="deaf", initialize=False
-    )
+    client = Deaf.start(desk.session, [str(desk.program), "mcp"], desk.environment(), log="deaf", initialize=False)
     desk.servers.append(client)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}}
     first = client.send("initialize", hello)

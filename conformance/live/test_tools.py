@@ -59,7 +59,9 @@ def test_desktop_state(desk):
     assert state["focused_window"] == target and state["overview_open"] is False
     outputs = {output["name"]: output for output in state["outputs"]}
     assert outputs["HEADLESS-2"]["scale"] == 1.5
-    assert outputs["HEADLESS-2"]["transform"] in {"270", "90"}, "wl_output's name, which turns the other way than sway's"
+    assert outputs["HEADLESS-2"]["transform"] in {"270", "90"}, (
+        "wl_output's name, which turns the other way than sway's"
+    )
     assert outputs["HEADLESS-2"]["transform"] == "270"
     assert state["keyboard_layouts"]["names"], state["keyboard_layouts"]
     workspaces = {workspace["id"]: workspace for workspace in state["workspaces"]}
@@ -149,7 +151,7 @@ def test_pointer_move(held):
     _, facts = screenshot(held.client, output="HEADLESS-1", max_width=960)
     canvas.forget()
     done = held.client.call("pointer_move", x=300, y=200, screenshot_ref=facts["screenshot_ref"]).ok().data
-    moved = canvas.wait_event("motion")
+    moved = wait_until(lambda: canvas.events("motion", "enter"), "the pointer on the canvas")[-1]
     assert abs(moved["x"] - 601) <= 1 and abs(moved["y"] - 401) <= 1, moved
     assert "HEADLESS-1" in str(done) and not canvas.events("button"), done
 
@@ -202,7 +204,9 @@ def test_screenshot_formats_and_limits(held):
     full, facts = screenshot(held.client, output="HEADLESS-1", max_width=8192)
     assert full.size == (1920, 1080) and facts["output"] == "HEADLESS-1"
     grim = held.session.grim("HEADLESS-1")
-    differing = sum(full.getpixel((x, y)) != grim.getpixel((x, y)) for x in range(5, 1900, 37) for y in range(5, 1060, 41))
+    differing = sum(
+        full.getpixel((x, y)) != grim.getpixel((x, y)) for x in range(5, 1900, 37) for y in range(5, 1060, 41)
+    )
     assert differing <= 3, "the picture differs from grim's"
     rotated, facts = screenshot(held.client, output="HEADLESS-2", max_width=8192)
     assert rotated.size == (800, 1280) and facts["scale"] == 1.5, facts

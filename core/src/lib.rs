@@ -14,6 +14,7 @@ pub mod shots;
 pub mod time;
 pub mod tools;
 pub mod toolsets;
+pub mod trace;
 
 pub use engine::core::{Config, Core, Limits};
 pub use engine::io::{CallId, Conn, Input, Op, Output, Route, TimerKind};

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use deskhand_core::desktop::event::{
-    CompositorInfo, CompositorKind, CompositorState, DesktopEvent, Observation,
-};
+use deskhand_core::desktop::event::{CompositorInfo, CompositorKind, CompositorState, DesktopEvent, Observation};
 use deskhand_core::desktop::model::Workspace;
 use deskhand_ports::peer::Backoff;
 use deskhand_ports::{Fence, Ticket};
@@ -18,6 +16,8 @@ use crate::{Link, Shared, find, reader, version};
 
 /// How long niri may take to answer when a connection is opened, and to send its whole initial state.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A stream that lasted this long is opened again at once when it ends.
+const STEADY_AFTER: Duration = Duration::from_secs(2);
 /// An initial state without some part (an older or newer niri) counts as whole after this silence.
 const INITIAL_SILENCE: Duration = Duration::from_millis(300);
 /// A configuration change reaches the outputs after its event.
@@ -31,8 +31,9 @@ pub(crate) async fn events(shared: Arc<Shared>) {
         match open(&shared).await {
             Ok(greeting) => {
                 last_told = None;
-                let (was_live, reason) = follow(&shared, greeting).await;
-                if was_live {
+                let opened = Instant::now();
+                let reason = follow(&shared, greeting).await;
+                if opened.elapsed() > STEADY_AFTER {
                     backoff.reset();
                 }
                 tracing::info!(reason, "niri's event stream ended");
@@ -72,8 +73,8 @@ async fn open(shared: &Shared) -> Result<Greeting, String> {
     Ok(greeting)
 }
 
-/// Tells each event until the stream ends; whether it ever was live, and why it ended.
-async fn follow(shared: &Shared, mut greeting: Greeting) -> (bool, String) {
+/// Tells each event until the stream ends; why it ended.
+async fn follow(shared: &Shared, mut greeting: Greeting) -> String {
     let started = Instant::now();
     let mut initial = InitialState::default();
     let mut live = false;
@@ -84,7 +85,7 @@ async fn follow(shared: &Shared, mut greeting: Greeting) -> (bool, String) {
         };
         let line = tokio::select! {
             line = next => line,
-            () = shared.resync.notified() => return (live, "the stream was opened again on request".into()),
+            () = shared.resync.notified() => return "the stream was opened again on request".into(),
         };
         match line {
             Ok(Ok(line)) => {
@@ -96,7 +97,7 @@ async fn follow(shared: &Shared, mut greeting: Greeting) -> (bool, String) {
                     shared.observe(Observation::Desktop(event));
                 }
             }
-            Ok(Err(error)) => return (live, format!("niri's event stream ended: {error}")),
+            Ok(Err(error)) => return format!("niri's event stream ended: {error}"),
             Err(_) if initial.usable() => initial.declare_whole(),
             Err(_) => {}
         }
@@ -105,7 +106,7 @@ async fn follow(shared: &Shared, mut greeting: Greeting) -> (bool, String) {
             shared.observe(Observation::Compositor(CompositorState::StreamLive));
         }
         if !live && started.elapsed() > PATIENCE {
-            return (false, "niri's event stream did not deliver its initial state; restart niri if this persists".into());
+            return "niri's event stream did not deliver its initial state; restart niri if this persists".into();
         }
     }
 }

@@ -44,9 +44,8 @@ fn event(name: &str, fields: &Value) -> Option<Vec<DesktopEvent>> {
             return Some(with_skipped(DesktopEvent::Windows { windows, focused }, skipped, name));
         }
         "WindowLayoutsChanged" => {
-            let (changes, skipped) = list(fields.get("changes")?, |change| {
-                Some((change.get(0)?.as_u64()?, layout(change.get(1)?)))
-            })?;
+            let (changes, skipped) =
+                list(fields.get("changes")?, |change| Some((change.get(0)?.as_u64()?, layout(change.get(1)?))))?;
             return Some(with_skipped(DesktopEvent::LayoutsChanged(changes), skipped, name));
         }
         "WindowOpenedOrChanged" => {

@@ -50,17 +50,17 @@ fn every_recorded_line_is_understood() {
 #[test]
 fn a_floating_windows_content_is_placed_and_a_tiled_one_is_not() {
     let floating = r#"{"tile_size":[504.0,304.5],"window_size":[500,300],"tile_pos_in_workspace_view":[10.5,20.0],"window_offset_in_tile":[2.0,2.25],"news":1}"#;
-    let expected = WindowLayout {
-        window_size: (500, 300),
-        tile_size: (504.0, 304.5),
-        place: Place::OnOutput(12.5, 22.25),
-    };
+    let expected =
+        WindowLayout { window_size: (500, 300), tile_size: (504.0, 304.5), place: Place::OnOutput(12.5, 22.25) };
     assert_eq!(window_event(floating), expected);
     let tiled = floating.replace("[10.5,20.0]", "null");
     assert_eq!(window_event(&tiled).place, Place::Unknown);
     assert_eq!(window_event("{}"), WindowLayout::default());
     assert_eq!(window_event("null"), WindowLayout::default());
-    assert_eq!(window_event(r#"{"tile_pos_in_workspace_view":[1,2],"window_offset_in_tile":null}"#).place, Place::Unknown);
+    assert_eq!(
+        window_event(r#"{"tile_pos_in_workspace_view":[1,2],"window_offset_in_tile":null}"#).place,
+        Place::Unknown
+    );
 }
 
 #[test]

@@ -11,7 +11,10 @@ pub fn incompatible(version: &str) -> Option<String> {
             "niri {version} is older than {}.{:02}, the first whose IPC tells enough; update niri",
             OLDEST.0, OLDEST.1
         )),
-        None => Some(format!("niri's version {version:?} is not understood; {}.{:02} or newer is needed", OLDEST.0, OLDEST.1)),
+        None => Some(format!(
+            "niri's version {version:?} is not understood; {}.{:02} or newer is needed",
+            OLDEST.0, OLDEST.1
+        )),
     }
 }
 

@@ -51,9 +51,7 @@ impl<F: Framing> Wire<F> {
     pub async fn connect(socket: &IpcSocket) -> io::Result<Self> {
         let stream = UnixStream::connect(&socket.path).await?;
         match stream.peer_cred()?.pid() {
-            Some(pid) if pid == socket.peer.pid => {
-                Ok(Self { stream, buffer: BytesMut::new(), framing: F::default() })
-            }
+            Some(pid) if pid == socket.peer.pid => Ok(Self { stream, buffer: BytesMut::new(), framing: F::default() }),
             found => Err(io::Error::new(
                 io::ErrorKind::ConnectionRefused,
                 format!("process {} listens there instead of {}", found.unwrap_or_default(), socket.peer.pid),

@@ -152,7 +152,8 @@ pub fn find_ipc(environment: &Environment, named: Option<&Path>, kind: IpcKind) 
         {
             return Ok(matching(path));
         }
-        let found = candidates(environment, kind).into_iter().find(|path| peer_of(path).is_ok_and(|p| p == display.peer));
+        let found =
+            candidates(environment, kind).into_iter().find(|path| peer_of(path).is_ok_and(|p| p == display.peer));
         if let Some(path) = found {
             return Ok(matching(&path));
         }
@@ -294,10 +295,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let _listener = UnixListener::bind(dir.path().join("wayland-7")).unwrap();
         let by_name = environment(dir.path());
-        let by_path = Environment {
-            wayland_display: Some(dir.path().join("./wayland-7").into_os_string()),
-            ..by_name.clone()
-        };
+        let by_path =
+            Environment { wayland_display: Some(dir.path().join("./wayland-7").into_os_string()), ..by_name.clone() };
         assert_eq!(display(&by_name).unwrap().instance, display(&by_path).unwrap().instance);
         let elsewhere = Environment { runtime_dir: Some("/nonexistent".into()), ..by_path };
         let name = display(&elsewhere).unwrap().instance;

@@ -65,7 +65,9 @@ impl AuditFile {
                     self.path.display()
                 ))
             }
-            Err(e) => Err(format!("the audit log {} can't be written: {}", self.path.display(), files::with_remedy(&e))),
+            Err(e) => {
+                Err(format!("the audit log {} can't be written: {}", self.path.display(), files::with_remedy(&e)))
+            }
         }
     }
 
@@ -84,7 +86,8 @@ impl AuditFile {
 
     /// Whoever gets the lock rotates; the others go on with the old file and find the new one at their next line.
     fn rotate_if_needed(&mut self, coming: u64) {
-        let Ok(limit) = self.current().and_then(|file| file.metadata().map_err(|e| e.to_string())).map(|meta| meta.len())
+        let Ok(limit) =
+            self.current().and_then(|file| file.metadata().map_err(|e| e.to_string())).map(|meta| meta.len())
         else {
             return;
         };

@@ -15,16 +15,18 @@ pub(crate) fn private_directory(path: &Path) -> Result<(), String> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(format!("the directory {} can't be made: {}", path.display(), with_remedy(&e))),
     }
-    let directory = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW))
-        .open(path)
-        .map_err(|e| match e.raw_os_error() {
-            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() || code == rustix::io::Errno::NOTDIR.raw_os_error() => {
-                format!("{} is not a directory of its own (a symlink or a file); remove it", path.display())
-            }
-            _ => format!("the directory {} can't be opened: {}", path.display(), with_remedy(&e)),
-        })?;
+    let directory =
+        OpenOptions::new().read(true).custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW)).open(path).map_err(
+            |e| match e.raw_os_error() {
+                Some(code)
+                    if code == rustix::io::Errno::LOOP.raw_os_error()
+                        || code == rustix::io::Errno::NOTDIR.raw_os_error() =>
+                {
+                    format!("{} is not a directory of its own (a symlink or a file); remove it", path.display())
+                }
+                _ => format!("the directory {} can't be opened: {}", path.display(), with_remedy(&e)),
+            },
+        )?;
     let meta = directory.metadata().map_err(|e| format!("{} can't be examined: {e}", path.display()))?;
     let us = rustix::process::geteuid().as_raw();
     if meta.uid() != us {
@@ -76,11 +78,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// The content of a regular file of at most `max` bytes; `None` when there is no such file.
 pub(crate) fn read_small(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     // NONBLOCK: opening a pipe that somebody put there must not wait for its other end.
-    let file = match OpenOptions::new()
-        .read(true)
-        .custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY))
-        .open(path)
-    {
+    let file = match OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),

@@ -128,10 +128,8 @@ pub(crate) fn adopt_orphans(paths: &Paths) {
 }
 
 fn adopt(paths: &Paths, path: &Path) -> io::Result<()> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(files::flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
-        .open(path)?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(files::flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)).open(path)?;
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(());
     }
@@ -167,7 +165,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let journal = Journal::create(&paths(root.path())).unwrap();
         assert_eq!(read(journal.file()).unwrap(), []);
-        for what in [Pressed::Button(0x110), Pressed::Key(30), Pressed::Modifiers(4), Pressed::Modifiers(1), Pressed::Key(29)] {
+        for what in
+            [Pressed::Button(0x110), Pressed::Key(30), Pressed::Modifiers(4), Pressed::Modifiers(1), Pressed::Key(29)]
+        {
             journal.pressing(what).unwrap();
         }
         journal.released(Pressed::Key(30)).unwrap();

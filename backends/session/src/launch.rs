@@ -18,10 +18,15 @@ pub type Variables = Vec<(OsString, OsString)>;
 
 /// Starts `argv` directly (no shell) in its own process group with no open files but `/dev/null`; `extra` is added to
 /// `environment`. Returns its process id.
-pub(crate) async fn launch(argv: Vec<String>, extra: Vec<(String, String)>, environment: Variables) -> Result<u32, Failure> {
+pub(crate) async fn launch(
+    argv: Vec<String>,
+    extra: Vec<(String, String)>,
+    environment: Variables,
+) -> Result<u32, Failure> {
     // Finding and executing a file may wait for a disk.
     let spawned = tokio::task::spawn_blocking(move || spawn(&argv, &extra, environment)).await;
-    let child = spawned.map_err(|e| Failure::new(FailureKind::Unavailable, format!("the launch was interrupted: {e}")))??;
+    let child =
+        spawned.map_err(|e| Failure::new(FailureKind::Unavailable, format!("the launch was interrupted: {e}")))??;
     let pid = child.id();
     reap(child);
     Ok(pid)
@@ -43,10 +48,14 @@ fn spawn(argv: &[String], extra: &[(String, String)], mut environment: Variables
         environment.push((name.into(), value.into()));
     }
     environment.retain(|(name, value)| {
-        !name.is_empty() && !name.as_bytes().contains(&b'=') && !name.as_bytes().contains(&0) && !value.as_bytes().contains(&0)
+        !name.is_empty()
+            && !name.as_bytes().contains(&b'=')
+            && !name.as_bytes().contains(&0)
+            && !value.as_bytes().contains(&0)
     });
 
-    let variable = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_os_str());
+    let variable =
+        |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_os_str());
     let path = find(program, variable("PATH"))?;
     let home = variable("HOME").map(PathBuf::from).filter(|home| home.is_dir());
     let mut command = Command::new(&path);
@@ -74,17 +83,23 @@ fn spawn(argv: &[String], extra: &[(String, String)], mut environment: Variables
 
 /// The executable that the name means: an absolute path as it is, a bare name in the `PATH`'s absolute directories.
 fn find(program: &str, search: Option<&OsStr>) -> Result<PathBuf, Failure> {
-    let executable = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    let executable =
+        |path: &Path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     let missing = |detail: String| Err(Failure::new(FailureKind::NotFound, detail));
     if program.contains('/') {
         let path = PathBuf::from(program);
         if !path.is_absolute() {
-            return missing(format!("{program} is a relative path; name the program by its absolute path in the policy file"));
+            return missing(format!(
+                "{program} is a relative path; name the program by its absolute path in the policy file"
+            ));
         }
         return match path.metadata() {
             Err(e) => missing(format!("{program} can't be found ({e}); install it or correct the preset's argv")),
             Ok(_) if executable(&path) => Ok(path),
-            Ok(_) => Err(Failure::new(FailureKind::Refused, format!("{program} is not an executable file; correct the preset's argv"))),
+            Ok(_) => Err(Failure::new(
+                FailureKind::Refused,
+                format!("{program} is not an executable file; correct the preset's argv"),
+            )),
         };
     }
     let search = search.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));

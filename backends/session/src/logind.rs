@@ -133,19 +133,26 @@ impl Trust {
     fn in_process(pid: u32) -> Self {
         let strings = |file: &str| {
             let text = fs::read(format!("/proc/{pid}/{file}")).ok()?;
-            Some(text.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect::<Vec<_>>())
+            Some(
+                text.split(|byte| *byte == 0)
+                    .map(|part| String::from_utf8_lossy(part).into_owned())
+                    .collect::<Vec<_>>(),
+            )
         };
         match (strings("environ"), strings("cmdline")) {
             (Some(environment), Some(arguments)) => Self::of(&environment, &arguments),
             _ => Self {
                 session_id: None,
-                unlocked: Err(format!("the compositor's process {pid} can't be examined, so logind's hint can't be trusted")),
+                unlocked: Err(format!(
+                    "the compositor's process {pid} can't be examined, so logind's hint can't be trusted"
+                )),
             },
         }
     }
 
     fn of(environment: &[String], arguments: &[String]) -> Self {
-        let session_id = environment.iter().find_map(|variable| variable.strip_prefix("XDG_SESSION_ID=")).map(str::to_owned);
+        let session_id =
+            environment.iter().find_map(|variable| variable.strip_prefix("XDG_SESSION_ID=")).map(str::to_owned);
         let unlocked = if !arguments.iter().any(|argument| argument == "--session") {
             Err("niri was not started as a session (niri --session, e.g. by niri-session), so it doesn't tell logind \
                  whether it is locked"
@@ -173,11 +180,18 @@ async fn locked_hint(connection: &Connection, session: &OwnedObjectPath) -> Resu
     let reply = call(connection, session.as_str(), PROPERTIES, "Get", &(SESSION, "LockedHint"))
         .await
         .map_err(|e| format!("logind doesn't say whether the session is locked ({e})"))?;
-    let value: OwnedValue = reply.body().deserialize().map_err(|e| format!("logind's answer is not understood ({e})"))?;
+    let value: OwnedValue =
+        reply.body().deserialize().map_err(|e| format!("logind's answer is not understood ({e})"))?;
     bool::try_from(value).map_err(|e| format!("logind's answer is not understood ({e})"))
 }
 
-async fn call<B>(connection: &Connection, path: &str, interface: &str, method: &str, body: &B) -> zbus::Result<zbus::Message>
+async fn call<B>(
+    connection: &Connection,
+    path: &str,
+    interface: &str,
+    method: &str,
+    body: &B,
+) -> zbus::Result<zbus::Message>
 where
     B: serde::Serialize + zbus::zvariant::DynamicType + Sync,
 {
@@ -197,7 +211,8 @@ fn signal() -> zbus::match_rule::Builder<'static> {
 }
 
 fn owner_changes() -> zbus::Result<MatchRule<'static>> {
-    let rule = signal().sender("org.freedesktop.DBus")?.interface("org.freedesktop.DBus")?.member("NameOwnerChanged")?;
+    let rule =
+        signal().sender("org.freedesktop.DBus")?.interface("org.freedesktop.DBus")?.member("NameOwnerChanged")?;
     Ok(rule.arg(0, LOGIN)?.build())
 }
 

@@ -103,9 +103,9 @@ fn file_name(text: &str) -> String {
         name.push('%');
     }
     if name.len() > 200 {
-        let digest = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let digest = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let mut end = 180;
         while !name.is_char_boundary(end) {
             end -= 1;
@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn any_instance_is_one_component_below_the_shared_directory() {
-        for text in ["wayland-1.42.999", "../../etc", "..", ".", "", "/run/user/1/x", "a\0b", "stop", &"é/".repeat(400)] {
+        for text in ["wayland-1.42.999", "../../etc", "..", ".", "", "/run/user/1/x", "a\0b", "stop", &"é/".repeat(400)]
+        {
             let paths = Paths::new(Path::new("/run/u"), Path::new("/s"), Path::new("/c"), text);
             let directory = paths.instance();
             assert_eq!(directory.parent(), Some(Path::new("/run/u/deskhand")), "{text:?}");

@@ -79,7 +79,8 @@ pub fn unfinished(paths: &Paths) -> Option<Unfinished> {
 /// Forgets it, once a person has seen to it.
 pub fn clear_unfinished(paths: &Paths) -> Result<(), String> {
     let path = paths.recovery_file();
-    files::remove(&path).map_err(|e| format!("the record {} can't be removed: {}", path.display(), files::with_remedy(&e)))
+    files::remove(&path)
+        .map_err(|e| format!("the record {} can't be removed: {}", path.display(), files::with_remedy(&e)))
 }
 
 /// Adds to what an earlier server left.
@@ -160,7 +161,10 @@ mod tests {
         let found = unfinished(&paths).unwrap();
         assert_eq!(found.pressed, [Pressed::Key(29), Pressed::Modifiers(5), Pressed::Button(0x110)]);
         let text = found.to_string();
-        assert!(text.contains("process 8") && text.contains("the left button") && text.contains("deskhand recover"), "{text}");
+        assert!(
+            text.contains("process 8") && text.contains("the left button") && text.contains("deskhand recover"),
+            "{text}"
+        );
         fs::write(paths.recovery_file(), "{").unwrap();
         assert!(unfinished(&paths).unwrap().to_string().contains("can't be read"));
         clear_unfinished(&paths).unwrap();

@@ -14,7 +14,7 @@ use crate::launch::{self, Variables};
 use crate::lease::{self, Attempt, Held};
 use crate::logind::{Bus, LockFollower};
 use crate::paths::Paths;
-use crate::{journal, watch};
+use crate::{inherited, journal, watch};
 
 /// Somebody who only looks has the lock for microseconds, so it is tried a few times.
 const TRIES: u32 = 6;
@@ -43,15 +43,10 @@ impl Session {
     /// follow as soon as the runtime runs. `environment` is all that launched programs get. Without a guard the lock is
     /// given anyway (looking and tests); with one it isn't while the guard is down.
     pub fn start(paths: Paths, observe: Observe, guard: Option<Arc<Guard>>, environment: Variables) -> Self {
+        inherited::close_on_exec();
         let shared = Arc::new(Shared { paths, observe, guard, held: Mutex::new(None) });
         let watch = tokio::spawn(watch::follow(Arc::clone(&shared)));
-        Self {
-            shared,
-            environment,
-            changing: tokio::sync::Mutex::new(()),
-            watch,
-            lock_state: Mutex::new(None),
-        }
+        Self { shared, environment, changing: tokio::sync::Mutex::new(()), watch, lock_state: Mutex::new(None) }
     }
 
     /// Follows whether the compositor's session is locked; replaces what was followed before. Returns at once.

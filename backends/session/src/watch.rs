@@ -88,7 +88,12 @@ impl Watcher {
                 ready = self.inotify.readable() => match ready {
                     Ok(mut ready) => {
                         ready.clear_ready();
-                        if !drain(self.inotify.get_ref()) {
+                        let drained = drain(self.inotify.get_ref());
+                        if drained.resumed {
+                            // Also when it is set again by now: the guard waits for an answer to each stop.
+                            reported.stop(shared, false);
+                        }
+                        if drained.broken {
                             return;
                         }
                         again = Some(Instant::now() + LOOK_AGAIN);
@@ -114,20 +119,31 @@ fn places(shared: &Shared) -> Option<[(u64, u64); 2]> {
     Some([place(&shared.paths.shared())?, place(&shared.paths.instance())?])
 }
 
-/// Takes all events; false when a watched directory is gone.
-fn drain(inotify: &OwnedFd) -> bool {
-    let mut whole = true;
+#[derive(Default)]
+struct Drained {
+    /// The stop flag was removed at some time since the last look.
+    resumed: bool,
+    /// A watched directory is gone.
+    broken: bool,
+}
+
+/// Takes all events.
+fn drain(inotify: &OwnedFd) -> Drained {
+    let mut drained = Drained::default();
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = inotify::Reader::new(inotify, &mut buffer);
     loop {
         match reader.next() {
             Ok(event) => {
+                let gone = ReadFlags::DELETE | ReadFlags::MOVED_FROM;
                 let broken = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
-                whole &= !event.events().intersects(broken);
+                drained.broken |= event.events().intersects(broken);
+                drained.resumed |=
+                    event.events().intersects(gone) && event.file_name().is_some_and(|name| name.to_bytes() == b"stop");
             }
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return whole,
-            Err(_) => return false,
+            Err(Errno::AGAIN) => return drained,
+            Err(_) => return Drained { broken: true, ..drained },
         }
     }
 }

@@ -35,7 +35,9 @@ struct Reading {
 /// What an open brace began.
 enum Block {
     /// `bindsym {` or `bindcode {`: each line is a combination and its command.
-    Binds { code: bool },
+    Binds {
+        code: bool,
+    },
     Other,
 }
 
@@ -115,7 +117,8 @@ impl Reading {
             if let Some(after) = rest.strip_prefix("$$") {
                 out.push('$');
                 rest = after;
-            } else if let Some((name, value)) = self.variables.iter().find(|(name, _)| rest.starts_with(name.as_str())) {
+            } else if let Some((name, value)) = self.variables.iter().find(|(name, _)| rest.starts_with(name.as_str()))
+            {
                 out.push_str(value);
                 rest = &rest[name.len()..];
             } else {
@@ -256,8 +259,18 @@ mod tests {
             bindsym Group2+Lock+x nop
         "#;
         let expected = [
-            "alt+f4", "code:38", "ctrl+alt+t", "down", "escape", "left", "lock+x", "print", "right", "shift+super+q",
-            "super+code:38", "super+return",
+            "alt+f4",
+            "code:38",
+            "ctrl+alt+t",
+            "down",
+            "escape",
+            "left",
+            "lock+x",
+            "print",
+            "right",
+            "shift+super+q",
+            "super+code:38",
+            "super+return",
         ];
         let expected: Vec<&str> = expected.into_iter().filter(|bind| *bind != "code:38").collect();
         assert_eq!(of(config), expected);
@@ -265,12 +278,28 @@ mod tests {
 
     #[test]
     fn bind_blocks_with_options() {
-        assert_eq!(of("bindsym --locked {\n  XF86AudioMute exec x\n  \"Mod4+a\" nop\n}\nbindsym b nop"), ["b", "super+a", "xf86audiomute"]);
+        assert_eq!(
+            of("bindsym --locked {\n  XF86AudioMute exec x\n  \"Mod4+a\" nop\n}\nbindsym b nop"),
+            ["b", "super+a", "xf86audiomute"]
+        );
     }
 
     #[test]
     fn odd_text_is_no_fault() {
-        for odd in ["", "}", "bindsym", "bindsym --x", "set", "set $a", "mode", "bindsym +", "bindsym \"open", "\\", "bindsym $", "set $a $a\nbindsym $a$a nop"] {
+        for odd in [
+            "",
+            "}",
+            "bindsym",
+            "bindsym --x",
+            "set",
+            "set $a",
+            "mode",
+            "bindsym +",
+            "bindsym \"open",
+            "\\",
+            "bindsym $",
+            "set $a $a\nbindsym $a$a nop",
+        ] {
             of(odd);
         }
         assert_eq!(of("bindsym $nope+x nop"), ["$nope+x"]);

@@ -7,9 +7,8 @@ use serde_json::Value;
 use crate::tree::Snapshot;
 
 /// Words that `workspace` takes for something else than a name, quoted or not.
-const KEYWORDS: [&str; 9] = [
-    "number", "next", "prev", "next_on_output", "prev_on_output", "current", "back_and_forth", "gaps", "output",
-];
+const KEYWORDS: [&str; 9] =
+    ["number", "next", "prev", "next_on_output", "prev_on_output", "current", "back_and_forth", "gaps", "output"];
 
 pub fn focus_window(id: WindowId) -> String {
     format!("[con_id={id}] focus")
@@ -49,7 +48,8 @@ fn quoted(name: &str) -> Option<String> {
         (true, false) => '\'',
         (true, true) => return None,
     };
-    let sayable = !name.is_empty() && !name.contains(['\n', '\r', '\0']) && !name.ends_with('\\') && !name.contains("\\$");
+    let sayable =
+        !name.is_empty() && !name.contains(['\n', '\r', '\0']) && !name.ends_with('\\') && !name.contains("\\$");
     sayable.then(|| format!("{quote}{}{quote}", name.replace('$', "$$")))
 }
 

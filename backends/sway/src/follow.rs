@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use deskhand_core::desktop::event::{
-    CompositorInfo, CompositorKind, CompositorState, DesktopEvent, Observation,
-};
+use deskhand_core::desktop::event::{CompositorInfo, CompositorKind, CompositorState, DesktopEvent, Observation};
 use deskhand_core::desktop::model::{KeyboardLayouts, Output};
 use deskhand_ports::ipc::Wire;
 use deskhand_ports::peer::{Backoff, IpcSocket};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::tree::Snapshot;
 use crate::wire::{
@@ -24,9 +22,13 @@ use crate::{Shared, find, outputs, tree, version};
 
 /// How long sway may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A stream that lasted this long is opened again at once when it ends.
+const STEADY_AFTER: Duration = Duration::from_secs(2);
 /// How often the tree is read for the changes that have no event.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-const SUBSCRIPTION: &str = r#"["window","workspace","output","input","shutdown"]"#;
+const SUBSCRIPTION: &str = r#"["window","workspace","input","shutdown"]"#;
+/// Newer than the others: without it a changed output is seen in the tree.
+const OPTIONAL_SUBSCRIPTION: &str = r#"["output"]"#;
 
 type Refreshes = mpsc::UnboundedReceiver<oneshot::Sender<()>>;
 
@@ -38,8 +40,11 @@ pub(crate) async fn events(shared: Arc<Shared>, mut refreshes: Refreshes) {
         match open(&shared).await {
             Ok(mut session) => {
                 last_told = None;
-                backoff.reset();
+                let opened = Instant::now();
                 let reason = session.follow(&shared, &mut refreshes).await;
+                if opened.elapsed() > STEADY_AFTER {
+                    backoff.reset();
+                }
                 tracing::info!(reason, "sway's event stream ended");
                 shared.observe(Observation::Compositor(CompositorState::StreamLost { detail: reason }));
             }
@@ -59,16 +64,11 @@ pub(crate) async fn events(shared: Arc<Shared>, mut refreshes: Refreshes) {
 /// Finds sway, subscribes, and tells that it is up and all that it shows.
 async fn open(shared: &Shared) -> Result<Session, String> {
     let socket = find(&shared.environment)?;
-    let (mut session, version) = timeout(PATIENCE, greet(&socket))
-        .await
-        .unwrap_or_else(|_| Err(format!("sway doesn't answer on {}; if it hangs, restart it", socket.path.display())))?;
+    let (mut session, version) = timeout(PATIENCE, greet(&socket)).await.unwrap_or_else(|_| {
+        Err(format!("sway doesn't answer on {}; if it hangs, restart it", socket.path.display()))
+    })?;
     let (version, incompatible) = version::read(&version);
-    let info = CompositorInfo {
-        kind: CompositorKind::Sway,
-        version,
-        instance: socket.instance.clone(),
-        incompatible,
-    };
+    let info = CompositorInfo { kind: CompositorKind::Sway, version, instance: socket.instance.clone(), incompatible };
     shared.observe(Observation::SessionMatch(socket.matches.clone()));
     shared.observe(Observation::Compositor(CompositorState::Up(info)));
     shared.set_link(Ok(socket));
@@ -87,6 +87,7 @@ async fn greet(socket: &IpcSocket) -> Result<(Session, Value), String> {
     if wire::json(&subscribed).and_then(|answer| answer.get("success")?.as_bool()) != Some(true) {
         return Err("sway refused the subscription to its events; update sway".into());
     }
+    ask(&mut stream, SUBSCRIBE, OPTIONAL_SUBSCRIPTION).await?;
     let version = wire::json(&version).ok_or("sway's version is not understood; update sway")?;
     let (sender, events) = mpsc::unbounded_channel();
     let reader = tokio::spawn(read_eagerly(stream, sender)).abort_handle();
@@ -95,8 +96,15 @@ async fn greet(socket: &IpcSocket) -> Result<(Session, Value), String> {
 
 async fn ask(wire: &mut Wire<Frames>, kind: u32, payload: &str) -> Result<Bytes, String> {
     wire.write(&wire::encode(kind, payload)).await.map_err(|e| format!("sway closed its socket ({})", e.error))?;
-    let frame = wire.read().await.map_err(|e| format!("sway gave no answer ({e})"))?;
-    if frame.kind == kind { Ok(frame.payload) } else { Err("sway answered another question".into()) }
+    loop {
+        let frame = wire.read().await.map_err(|e| format!("sway gave no answer ({e})"))?;
+        match frame.kind {
+            found if found == kind => return Ok(frame.payload),
+            // Between two subscriptions: everything is read afterwards.
+            event if event & wire::EVENT != 0 => {}
+            _ => return Err("sway answered another question".into()),
+        }
+    }
 }
 
 /// sway drops a client that lets events pile up: nothing that takes time stands between reads.
@@ -126,6 +134,7 @@ impl Dirty {
 #[derive(Default)]
 struct Told {
     raw_tree: Bytes,
+    outputs_part: Vec<Value>,
     snapshot: Option<Snapshot>,
     outputs: Option<Vec<Output>>,
     layouts: Option<KeyboardLayouts>,
@@ -186,16 +195,25 @@ impl Session {
 
     /// Reads what is dirty and tells what differs.
     async fn look(&mut self, shared: &Shared, dirty: Dirty) -> Result<(), String> {
-        if dirty.outputs {
-            let answer = self.question(GET_OUTPUTS).await?;
-            self.tell_outputs(shared, wire::json(&answer).and_then(|answer| outputs::outputs(&answer)));
-        }
+        let mut root = None;
+        let mut outputs_changed = dirty.outputs;
         if dirty.tree {
             let answer = self.question(GET_TREE).await?;
             if answer != self.told.raw_tree {
-                self.tell_tree(shared, wire::json(&answer).and_then(|root| tree::snapshot(&root)));
+                let tree = wire::json(&answer).unwrap_or_default();
+                let outputs = tree::outputs_part(&tree);
+                outputs_changed |= outputs != self.told.outputs_part;
+                self.told.outputs_part = outputs;
                 self.told.raw_tree = answer;
+                root = Some(tree);
             }
+        }
+        if outputs_changed {
+            let answer = self.question(GET_OUTPUTS).await?;
+            self.tell_outputs(shared, wire::json(&answer).and_then(|answer| outputs::outputs(&answer)));
+        }
+        if let Some(root) = root {
+            self.tell_tree(shared, tree::snapshot(&root));
         }
         if dirty.inputs {
             let answer = self.question(GET_INPUTS).await?;

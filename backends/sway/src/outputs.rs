@@ -17,11 +17,8 @@ fn output(value: &Value) -> Option<Output> {
     let active = value.get("active").and_then(Value::as_bool).unwrap_or(false);
     let mode = value.get("current_mode").and_then(|mode| {
         let number = |key: &str| u32::try_from(mode.get(key)?.as_u64()?).ok();
-        let mode = Mode {
-            width: number("width")?,
-            height: number("height")?,
-            refresh_mhz: number("refresh").unwrap_or(0),
-        };
+        let mode =
+            Mode { width: number("width")?, height: number("height")?, refresh_mhz: number("refresh").unwrap_or(0) };
         (mode.width > 0 && mode.height > 0).then_some(mode)
     });
     Some(Output {

@@ -34,7 +34,14 @@ pub fn snapshot(root: &Value) -> Option<Snapshot> {
                 Some(visible) => text(node, "name").as_ref() == Some(visible),
                 None => first_in_focus == Some(id),
             };
-            reading.workspace(node, id, position, text(output, "name"), active, focused_output.is_some() && focused_output == self::id(output));
+            reading.workspace(
+                node,
+                id,
+                position,
+                text(output, "name"),
+                active,
+                focused_output.is_some() && focused_output == self::id(output),
+            );
         }
     }
     // A shown scratchpad window stands on its workspace as well: what was seen there counts.
@@ -42,6 +49,13 @@ pub fn snapshot(root: &Value) -> Option<Snapshot> {
         reading.window_tree(node, None, true);
     }
     Some(reading.snapshot)
+}
+
+/// What the tree shows of the outputs: when this changes, they have to be asked for.
+pub fn outputs_part(root: &Value) -> Vec<Value> {
+    const SHOWN: [&str; 6] = ["name", "active", "rect", "scale", "transform", "current_mode"];
+    let part = |output: &Value| SHOWN.iter().map(|key| output.get(key).cloned().unwrap_or_default()).collect();
+    nodes(root, "nodes").iter().map(part).collect()
 }
 
 #[derive(Default)]
@@ -73,50 +87,51 @@ impl<'a> Reading<'a> {
             active_window: active_window(node),
         });
         for tiled in nodes(node, "nodes") {
-            self.window_tree(tiled, Some(id), false);
+            self.window_tree(tiled, Some((id, node)), false);
         }
         for floating in nodes(node, "floating_nodes") {
-            self.window_tree(floating, Some(id), true);
+            self.window_tree(floating, Some((id, node)), true);
         }
     }
 
-    fn window_tree(&mut self, node: &Value, workspace_id: Option<WorkspaceId>, floating: bool) {
+    fn window_tree(&mut self, node: &Value, workspace: Option<(WorkspaceId, &Value)>, floating: bool) {
         if let Some(id) = id(node).filter(|_| is_window(node))
             && self.seen.insert(id)
         {
             if flag(node, "focused") {
                 self.snapshot.focused = Some(id);
             }
-            self.snapshot.windows.push(window(node, id, workspace_id, floating));
+            self.snapshot.windows.push(window(node, id, workspace, floating));
         }
         for child in nodes(node, "nodes").iter().chain(nodes(node, "floating_nodes")) {
-            self.window_tree(child, workspace_id, floating);
+            self.window_tree(child, workspace, floating);
         }
     }
 }
 
-fn window(node: &Value, id: WindowId, workspace_id: Option<WorkspaceId>, floating: bool) -> Window {
+fn window(node: &Value, id: WindowId, workspace: Option<(WorkspaceId, &Value)>, floating: bool) -> Window {
     let class = || text(node.get("window_properties")?, "class");
     Window {
         id,
         title: text(node, "name"),
         app_id: text(node, "app_id").or_else(class),
         pid: node.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0),
-        workspace_id,
+        workspace_id: workspace.map(|(id, _)| id),
         floating,
         urgent: flag(node, "urgent"),
-        layout: layout(node, workspace_id.is_some()),
+        layout: layout(node, workspace.map(|(_, node)| node)),
     }
 }
 
 /// `rect` is the container without its title bar; `window_rect` is the content inside it, without borders.
-fn layout(node: &Value, placed: bool) -> WindowLayout {
+fn layout(node: &Value, workspace: Option<&Value>) -> WindowLayout {
     let tile = node.get("rect").and_then(rect);
     let content = node.get("window_rect").and_then(rect);
-    let place = match (tile, content) {
-        (Some(tile), Some(content)) if placed => {
-            Place::InLayout(f64::from(tile.x) + f64::from(content.x), f64::from(tile.y) + f64::from(content.y))
-        }
+    let place = match (tile, content, workspace) {
+        (Some(tile), Some(content), Some(workspace)) => Place::InLayout(
+            f64::from(tile.x) + f64::from(content.x),
+            f64::from(tile.y) + f64::from(content_y(node, tile, content, workspace)),
+        ),
         _ => Place::Unknown,
     };
     WindowLayout {
@@ -124,6 +139,24 @@ fn layout(node: &Value, placed: bool) -> WindowLayout {
         tile_size: tile.map(|tile| (f64::from(tile.width), f64::from(tile.height))).unwrap_or_default(),
         place,
     }
+}
+
+/// Where the content begins below the top of `tile`.
+///
+/// With a thin border sway tells the border's width even where it draws no top border: below the titles of tabs and
+/// stacks, and at the workspace's edge when edge borders are hidden. What is left of the height tells how many are drawn.
+fn content_y(node: &Value, tile: Rect, content: Rect, workspace: &Value) -> i32 {
+    let border = node.get("current_border_width").and_then(Value::as_i64).and_then(|width| i32::try_from(width).ok());
+    let (Some("pixel"), Some(border)) = (node.get("border").and_then(Value::as_str), border) else {
+        return content.y;
+    };
+    let drawn = tile.height.saturating_sub(content.height);
+    if drawn >= border.saturating_mul(2) {
+        return border;
+    }
+    let title = node.get("deco_rect").and_then(rect).is_some_and(|title| title.height > 0);
+    let at_top = workspace.get("rect").and_then(rect).is_some_and(|workspace| workspace.y == tile.y);
+    if drawn < border || title || at_top { 0 } else { border }
 }
 
 /// Only nodes with a client's surface have a process.
@@ -136,7 +169,8 @@ fn active_window(workspace: &Value) -> Option<WindowId> {
     let mut node = workspace;
     loop {
         let next = *children_in_focus_order(node).first()?;
-        node = nodes(node, "nodes").iter().chain(nodes(node, "floating_nodes")).find(|child| id(child) == Some(next))?;
+        node =
+            nodes(node, "nodes").iter().chain(nodes(node, "floating_nodes")).find(|child| id(child) == Some(next))?;
         if is_window(node) {
             return Some(next);
         }

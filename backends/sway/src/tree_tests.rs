@@ -40,11 +40,8 @@ fn root() -> Value {
 #[test]
 fn workspaces_with_what_is_seen_of_them() {
     let snapshot = snapshot(&root()).unwrap();
-    let told: Vec<_> = snapshot
-        .workspaces
-        .iter()
-        .map(|w| (w.id, w.index, w.active, w.focused, w.urgent, w.active_window))
-        .collect();
+    let told: Vec<_> =
+        snapshot.workspaces.iter().map(|w| (w.id, w.index, w.active, w.focused, w.urgent, w.active_window)).collect();
     assert_eq!(
         told,
         [(4, 3, false, false, false, None), (6, 2, true, false, true, Some(11)), (8, 8, true, true, false, Some(13))]
@@ -71,7 +68,8 @@ fn odd_trees_are_no_fault() {
     for odd in [json!(null), json!([]), json!({"nodes": 7})] {
         assert_eq!(snapshot(&odd), None);
     }
-    let odd = json!({"nodes": [{"nodes": [{"id": -4}, {"id": 1, "nodes": [{"id": 2, "pid": null}], "focus": [2, "x"]}]}]});
+    let odd =
+        json!({"nodes": [{"nodes": [{"id": -4}, {"id": 1, "nodes": [{"id": 2, "pid": null}], "focus": [2, "x"]}]}]});
     let snapshot = snapshot(&odd).unwrap();
     assert_eq!((snapshot.workspaces.len(), snapshot.windows.len()), (1, 1));
     assert_eq!(snapshot.windows[0].layout, WindowLayout::default());
@@ -81,4 +79,22 @@ fn odd_trees_are_no_fault() {
 fn a_focus_that_leads_in_a_circle_ends() {
     let odd = json!({"nodes": [{"nodes": [{"id": 1, "focus": [1], "nodes": [{"id": 1, "focus": [1]}]}]}]});
     assert_eq!(snapshot(&odd).unwrap().workspaces[0].active_window, None);
+}
+
+#[test]
+fn a_thin_border_counts_only_where_it_is_drawn() {
+    let place = |tile_y: i32, tile_height: i32, title_height: i32| {
+        let mut node = view(11, "one");
+        node["border"] = json!("pixel");
+        node["current_border_width"] = json!(5);
+        node["deco_rect"] = json!({"x": 0, "y": 0, "width": 100, "height": title_height});
+        node["rect"] = json!({"x": 0, "y": tile_y, "width": 110, "height": tile_height});
+        node["window_rect"] = json!({"x": 5, "y": 5, "width": 100, "height": 100});
+        layout(&node, Some(&json!({"rect": {"x": 0, "y": 30, "width": 1280, "height": 690}}))).place
+    };
+    assert_eq!(place(30, 110, 0), Place::InLayout(5.0, 35.0), "all borders");
+    assert_eq!(place(30, 105, 0), Place::InLayout(5.0, 30.0), "at the hidden top edge");
+    assert_eq!(place(500, 105, 0), Place::InLayout(5.0, 505.0), "at the hidden bottom edge");
+    assert_eq!(place(55, 105, 25), Place::InLayout(5.0, 55.0), "below a tab's title");
+    assert_eq!(place(30, 100, 0), Place::InLayout(5.0, 30.0), "both edges hidden");
 }

@@ -16,7 +16,9 @@ pub fn read(answer: &Value) -> (String, Option<String>) {
         (Some("sway"), Some(_), Some(_)) => {
             Some(format!("sway {text} is older than {}.{}; update sway", OLDEST.0, OLDEST.1))
         }
-        (Some("sway"), ..) => Some(format!("sway's version {text:?} is not understood; {}.{} or newer is needed", OLDEST.0, OLDEST.1)),
+        (Some("sway"), ..) => {
+            Some(format!("sway's version {text:?} is not understood; {}.{} or newer is needed", OLDEST.0, OLDEST.1))
+        }
         (other, ..) => Some(format!(
             "the socket belongs to {} {text}, which speaks sway's protocol but is not sway; use sway or niri",
             other.unwrap_or("i3")

@@ -53,16 +53,16 @@ impl Link {
         self.next_key
     }
 
-    /// Asks for a sign that everything sent so far was handled; `wire.synced` will hold the key.
+    /// Asks for a sign that everything sent so far was handled; `is_synced` will say so.
     pub fn sync(&mut self) -> u64 {
         let key = self.fresh_key();
         self.connection.display().sync(&self.queue.handle(), key);
         key
     }
 
-    /// Takes the sign of `sync` if it came.
-    pub fn take_sync(&mut self, key: u64) -> bool {
-        self.wire.synced.remove(&key)
+    /// Whether the sign of that `sync` came.
+    pub fn is_synced(&self, key: u64) -> bool {
+        self.wire.synced_up_to >= key
     }
 
     /// Sends what is queued and handles what comes in, until something came, `wake` rings, or `until`.
@@ -231,7 +231,7 @@ impl Keeper {
         if let Err(LinkDown(detail)) = link.step(until.min(*limit), Some(wake)) {
             return self.tell_down(detail);
         }
-        if link.take_sync(*key) {
+        if link.is_synced(*key) {
             if !*second {
                 (*key, *second) = (link.sync(), true);
                 return None;

@@ -106,7 +106,7 @@ impl Grabs {
             }
         }
         for (key, slot) in std::mem::take(&mut self.drying) {
-            if link.take_sync(key) {
+            if link.is_synced(key) {
                 self.slots.give(slot, self.era);
             } else {
                 self.drying.push((key, slot));

@@ -65,9 +65,10 @@ impl Keymap {
         {
             return Some(Stroke { code, modifiers: 0 });
         }
-        let taken = |key: &&Key| self.spare.is_none_or(|(code, _)| code != key.code);
+        // The spare keys' own symbols stand on other keys too (or, for F24, only while it isn't lent).
+        let own = |key: &&Key| key.code != SPARE_PRINTED.code && self.spare.is_none_or(|(code, _)| code != key.code);
         let find = |wanted: fn(&Key) -> u32, modifiers| {
-            let key = keys().filter(taken).find(|key| wanted(key) == keysym)?;
+            let key = keys().filter(own).find(|key| wanted(key) == keysym)?;
             Some(Stroke { code: key.code, modifiers })
         };
         let alias = ALIASES.iter().find(|(alias, _)| *alias == keysym).map(|&(_, code)| Stroke { code, modifiers: 0 });
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(base.keysym('t' as u32), Some(Stroke { code: 20, modifiers: 0 }));
         assert_eq!(base.keysym('T' as u32), Some(Stroke { code: 20, modifiers: SHIFT }));
         assert_eq!(base.keysym('+' as u32), Some(Stroke { code: 13, modifiers: SHIFT }));
-        assert_eq!(base.keysym('<' as u32), Some(Stroke { code: 86, modifiers: 0 }));
+        assert_eq!(base.keysym('<' as u32), Some(Stroke { code: 51, modifiers: SHIFT }));
         assert_eq!(base.keysym(0xff0d), Some(Stroke { code: RETURN, modifiers: 0 }));
         assert_eq!(base.keysym(0xff95), None);
         let home = Keymap::with_spare(0xff95);

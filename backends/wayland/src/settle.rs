@@ -76,7 +76,7 @@ impl Settle {
         }
         let now = Instant::now();
         let waited_ms = u32::try_from((now - self.started).as_millis()).unwrap_or(u32::MAX);
-        if self.confirm.is_some_and(|key| link.take_sync(key)) {
+        if self.confirm.is_some_and(|key| link.is_synced(key)) {
             return Some(Ok(Reply::Settled { settled: true, waited_ms }));
         }
         if now >= self.give_up {

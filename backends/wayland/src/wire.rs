@@ -1,6 +1,6 @@
 //! What the compositor has told one connection: its globals, outputs, frames and finished syncs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use deskhand_core::desktop::geometry::Rect;
 use wayland_client::protocol::{wl_buffer, wl_callback, wl_registry, wl_seat, wl_shm, wl_shm_pool};
@@ -46,7 +46,8 @@ pub(crate) struct Wire {
     pub pointers: Option<ZwlrVirtualPointerManagerV1>,
     pub keyboards: Option<ZwpVirtualKeyboardManagerV1>,
     pub frames: BTreeMap<u64, FrameEvents>,
-    pub synced: BTreeSet<u64>,
+    /// The key of the newest sync that came back; they come back in their order.
+    pub synced_up_to: u64,
 }
 
 impl Wire {
@@ -61,7 +62,7 @@ impl Wire {
             pointers: None,
             keyboards: None,
             frames: BTreeMap::new(),
-            synced: BTreeSet::new(),
+            synced_up_to: 0,
         }
     }
 
@@ -125,7 +126,7 @@ impl Dispatch<wl_callback::WlCallback, u64> for Wire {
         _: &QueueHandle<Self>,
     ) {
         if let wl_callback::Event::Done { .. } = event {
-            wire.synced.insert(*key);
+            wire.synced_up_to = wire.synced_up_to.max(*key);
         }
     }
 }

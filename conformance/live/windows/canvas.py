@@ -84,7 +84,9 @@ def motion(x, y, modifiers):
 
 
 def button(pressed, number, x, y, modifiers):
-    recorder.write("button", pressed=pressed, button=number, x=round(x, 3), y=round(y, 3), modifiers=int(modifiers) & 0x4D)
+    recorder.write(
+        "button", pressed=pressed, button=number, x=round(x, 3), y=round(y, 3), modifiers=int(modifiers) & 0x4D
+    )
 
 
 GLib.set_prgname(APP_ID)

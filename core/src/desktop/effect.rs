@@ -5,13 +5,15 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::geometry::{Rect, Transform};
 use super::model::{Output, WindowId, WorkspaceId};
 
 /// One piece of work for a backend.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     Compositor(CompositorRequest),
     Screen(ScreenRequest),
@@ -20,7 +22,8 @@ pub enum Effect {
 }
 
 /// Asked of the compositor's own IPC.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CompositorRequest {
     FocusWindow(WindowId),
     FocusWorkspace(WorkspaceId),
@@ -38,11 +41,12 @@ pub enum CompositorRequest {
 }
 
 /// Names the raw pixels of one capture for as long as the backend keeps them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FrameId(pub u64);
 
 /// Asked of the capture backend. Pixels stay there: the core sees geometry and a finished image.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ScreenRequest {
     Capture(CaptureRequest),
     Compare(CompareRequest),
@@ -52,7 +56,7 @@ pub enum ScreenRequest {
     Forget(Vec<FrameId>),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaptureRequest {
     /// The output's name.
     pub output: String,
@@ -76,13 +80,14 @@ pub struct CaptureRequest {
 }
 
 /// A file to make: `name` (relative, checked by the core) below `directory`; never through a symlink, never over an existing file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaveTo {
     pub directory: PathBuf,
     pub name: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ImageFormat {
     Jpeg,
     Png,
@@ -98,7 +103,7 @@ impl ImageFormat {
 }
 
 /// Captures a patch again and compares it with the same place of a kept frame.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareRequest {
     pub output: String,
     pub frame: FrameId,
@@ -113,7 +118,8 @@ pub struct CompareRequest {
 }
 
 /// Asked of the virtual pointer and keyboard. The backend checks the fence before each write and between chunks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SeatRequest {
     /// Make the devices for a lease. Idempotent.
     Open { outputs: Vec<String> },
@@ -129,14 +135,15 @@ pub enum SeatRequest {
 }
 
 /// Positions are raw pixels of the named output's buffer, whose size is `extent`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointerRequest {
     pub output: String,
     pub extent: (u32, u32),
     pub steps: Vec<PointerStep>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PointerStep {
     /// To the centre of this raw pixel.
     Move { x: u32, y: u32 },
@@ -150,11 +157,13 @@ pub enum PointerStep {
     Pause { ms: u32 },
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Modifiers {
     pub shift: bool,
     pub ctrl: bool,
     pub alt: bool,
+    #[serde(rename = "super")]
     pub super_: bool,
 }
 
@@ -165,14 +174,15 @@ impl Modifiers {
 }
 
 /// Modifiers and at most one key. `keysym` is an XKB keysym number; `None` presses the modifiers alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chord {
     pub modifiers: Modifiers,
     pub keysym: Option<u32>,
 }
 
 /// Asked of the session backend: the machine-wide side of the lease, launching, and the person's switches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionRequest {
     /// Take the desktop's file lock and write who holds it. `Refused` carries the other holder in `Failure::holder`.
     Lock { label: String, since_wall_ms: u64 },
@@ -185,7 +195,8 @@ pub enum SessionRequest {
 /// What an effect led to.
 pub type Outcome = Result<Reply, Failure>;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// The peer took it; for input, the compositor has handled it (a `wl_display.sync` came back).
     Done,
@@ -202,7 +213,7 @@ pub enum Reply {
     Launched { pid: u32 },
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Captured {
     /// The size of the output's whole raw buffer in pixels.
     pub raw_size: (u32, u32),
@@ -217,23 +228,26 @@ pub struct Captured {
     pub saved: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncodedImage {
     pub format: ImageFormat,
     /// Base64 text, ready to stand in a JSON string.
+    #[serde(with = "plain_text")]
     pub base64: Bytes,
 }
 
 /// Why an effect led to nothing, or to nobody knows what.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{detail}")]
 pub struct Failure {
     pub kind: FailureKind,
     /// The upstream message, and for a person what to do about it.
     pub detail: String,
     /// For typing: how many characters went out before it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typed: Option<usize>,
     /// For the lock: who has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
 }
 
@@ -243,7 +257,8 @@ impl Failure {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The peer can't be reached; nothing was sent.
     Unavailable,
@@ -264,9 +279,27 @@ pub enum FailureKind {
 }
 
 /// Who holds a desktop's lease, as another process wrote it.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub label: String,
     pub since_wall_ms: u64,
     pub pid: u32,
+}
+
+/// Bytes that are text without anything that JSON would escape.
+mod plain_text {
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer, de, ser};
+
+    pub fn serialize<S: Serializer>(bytes: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(std::str::from_utf8(bytes).map_err(|_| ser::Error::custom("image data is not text"))?)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
+        let text = String::deserialize(from)?;
+        if text.chars().any(|c| c.is_control() || matches!(c, '"' | '\\')) {
+            return Err(de::Error::custom("image data must be text that needs no escaping"));
+        }
+        Ok(text.into())
+    }
 }

@@ -1,10 +1,13 @@
 //! What backends tell the core without being asked.
 
+use serde::{Deserialize, Serialize};
+
 use super::effect::Holder;
 use super::model::{KeyboardLayouts, Output, Window, WindowId, WindowLayout, Workspace, WorkspaceId};
 
 /// One thing a backend saw.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Observation {
     Compositor(CompositorState),
     /// A change on the desktop, from the compositor's event stream.
@@ -26,13 +29,15 @@ pub enum Observation {
     UserInput,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Availability {
     Up,
     Down { detail: String },
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CompositorState {
     Up(CompositorInfo),
     /// The event stream has delivered its whole initial state and is followed.
@@ -42,7 +47,7 @@ pub enum CompositorState {
     Down { detail: String },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompositorInfo {
     pub kind: CompositorKind,
     pub version: String,
@@ -52,7 +57,8 @@ pub struct CompositorInfo {
     pub incompatible: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CompositorKind {
     Niri,
     Sway,
@@ -67,7 +73,8 @@ impl CompositorKind {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LockState {
     Locked,
     Unlocked,
@@ -75,7 +82,8 @@ pub enum LockState {
 }
 
 /// One change of the desktop. Ids that were never mentioned before are no error.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DesktopEvent {
     /// All workspaces; those not in the list are gone.
     Workspaces(Vec<Workspace>),

@@ -1,13 +1,13 @@
 //! The desktop as the compositor tells it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::geometry::Transform;
 
 pub type WindowId = u64;
 pub type WorkspaceId = u64;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     pub id: WindowId,
     pub title: Option<String>,
@@ -15,13 +15,17 @@ pub struct Window {
     pub pid: Option<i32>,
     /// `None` while it is between workspaces (an interactive drag), or before niri said.
     pub workspace_id: Option<WorkspaceId>,
+    #[serde(default)]
     pub floating: bool,
+    #[serde(default)]
     pub urgent: bool,
+    #[serde(default)]
     pub layout: WindowLayout,
 }
 
 /// Sizes and places in logical pixels.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WindowLayout {
     pub window_size: (i32, i32),
     pub tile_size: (f64, f64),
@@ -29,7 +33,8 @@ pub struct WindowLayout {
 }
 
 /// Where the window's content begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     /// The compositor doesn't say.
     #[default]
@@ -40,20 +45,23 @@ pub enum Place {
     InLayout(f64, f64),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workspace {
     pub id: WorkspaceId,
     /// 1-based position on its output (niri's `idx`, sway's number).
     pub index: u32,
     pub name: Option<String>,
     pub output: Option<String>,
+    #[serde(default)]
     pub active: bool,
+    #[serde(default)]
     pub focused: bool,
+    #[serde(default)]
     pub urgent: bool,
     pub active_window: Option<WindowId>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Output {
     pub name: String,
     /// Layout coordinates; `None` when the output is off.
@@ -62,7 +70,7 @@ pub struct Output {
     pub mode: Option<Mode>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogicalOutput {
     pub x: i32,
     pub y: i32,
@@ -72,14 +80,14 @@ pub struct LogicalOutput {
     pub transform: Transform,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mode {
     pub width: u32,
     pub height: u32,
     pub refresh_mhz: u32,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyboardLayouts {
     pub names: Vec<String>,
     pub current: usize,

@@ -63,6 +63,11 @@ pub(crate) struct Origin {
     pub last_progress: f64,
 }
 
+pub(crate) struct OpenCalls {
+    pub last_call: u64,
+    pub requests: Vec<(Conn, Route, RequestId)>,
+}
+
 struct Claimed {
     principal: String,
     session: Option<Conn>,
@@ -90,6 +95,24 @@ impl Calls {
 
     pub fn find(&self, conn: Conn, id: &RequestId) -> Option<CallId> {
         self.by_request.get(&(conn, id.clone())).copied()
+    }
+
+    /// For a restart: who waits for an answer, and which effects are open.
+    pub fn into_open(self) -> (OpenCalls, Vec<Op>) {
+        let mut open = OpenCalls { last_call: self.issued, requests: Vec::new() };
+        let mut ops = Vec::new();
+        for (id, call) in self.table {
+            ops.extend(lock(&call.cx.slot).open.iter().map(|number| Op { call: id, number: *number }));
+            if let Some(origin) = call.origin.filter(|o| o.reply_wanted) {
+                open.requests.push((call.cx.caller.conn, origin.route, origin.id));
+            }
+        }
+        (open, ops)
+    }
+
+    /// Call numbers go on, so that late completions find nobody.
+    pub fn starting_after(last: u64) -> Self {
+        Self { issued: last, ..Self::default() }
     }
 
     fn wake(&mut self, call: CallId) {

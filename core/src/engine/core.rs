@@ -27,7 +27,7 @@ pub struct Config {
 }
 
 /// Past a bound the answer is an error, never growth.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     pub calls_per_connection: usize,
     pub calls: usize,
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Until nothing is ready: handlers, the lane, the lease's end, what changed for the lists.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..STEP_CAP {
             let moved = self.poll_ready() || self.advance_lane() || self.start_giving_back();
             if !moved {

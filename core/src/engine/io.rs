@@ -16,7 +16,7 @@ use crate::time::Time;
 pub struct Conn(pub u64);
 
 /// Where on a connection an answer goes (one stream on stdio, one per POST on HTTP).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Route(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,6 +24,7 @@ pub struct CallId(pub u64);
 
 /// One effect of one call. Also used by the core's own housekeeping, as calls that nobody made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Op {
     pub call: CallId,
     pub number: u32,
@@ -32,6 +33,24 @@ pub struct Op {
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "call {} / op {}", self.call.0, self.number)
+    }
+}
+
+impl From<Op> for String {
+    fn from(op: Op) -> Self {
+        op.to_string()
+    }
+}
+
+impl TryFrom<String> for Op {
+    type Error = String;
+
+    /// From `call 7 / op 2`.
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.strip_prefix("call ").and_then(|rest| rest.split_once(" / op "));
+        parts
+            .and_then(|(call, number)| Some(Op { call: CallId(call.parse().ok()?), number: number.parse().ok()? }))
+            .ok_or_else(|| format!("{text:?} isn't like \"call 7 / op 2\""))
     }
 }
 

@@ -7,5 +7,6 @@ pub mod cx;
 pub mod io;
 pub mod observe;
 pub mod random;
+mod restart;
 pub mod timers;
 pub mod world;

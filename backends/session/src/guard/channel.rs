@@ -22,7 +22,11 @@ const LARGEST: usize = 64 << 10;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
     /// The first one; the journal's file comes with it.
-    Hello { server_pid: u32, paths: Box<Paths>, journal: PathBuf },
+    Hello {
+        server_pid: u32,
+        paths: Box<Paths>,
+        journal: PathBuf,
+    },
     /// The lease's lock was taken; its file comes with it.
     Lease,
     LeaseGone,

@@ -61,7 +61,11 @@ impl Guard {
         paths.prepare().map_err(unavailable)?;
         inherited::close_on_exec();
         let journal = Journal::create(paths).map_err(|e| {
-            unavailable(format!("the journal in {} can't be made: {}", paths.instance().display(), crate::files::with_remedy(&e)))
+            unavailable(format!(
+                "the journal in {} can't be made: {}",
+                paths.instance().display(),
+                crate::files::with_remedy(&e)
+            ))
         })?;
         let inner = Arc::new(Inner {
             exe: exe.to_owned(),
@@ -70,7 +74,8 @@ impl Guard {
             journal,
             state: Mutex::default(),
         });
-        let child = inner.start().map_err(|e| unavailable(format!("the guard {} can't be started: {e}", exe.display())))?;
+        let child =
+            inner.start().map_err(|e| unavailable(format!("the guard {} can't be started: {e}", exe.display())))?;
         let watched = Arc::downgrade(&inner);
         std::thread::Builder::new()
             .name("guard".into())
@@ -137,7 +142,10 @@ impl PressJournal for Guard {
     fn pressing(&self, what: Pressed) -> Result<(), Failure> {
         self.inner.lock().check()?;
         self.inner.journal.pressing(what).map_err(|e| {
-            Failure::new(FailureKind::Unavailable, format!("the guard's journal can't be written ({e}); nothing was pressed"))
+            Failure::new(
+                FailureKind::Unavailable,
+                format!("the guard's journal can't be written ({e}); nothing was pressed"),
+            )
         })
     }
 
@@ -163,7 +171,9 @@ impl State {
 fn lost(why: &str) -> Failure {
     Failure::new(
         FailureKind::Unavailable,
-        format!("the guard process is not there ({why}), so nothing may be pressed; it is being started again, try again in a moment"),
+        format!(
+            "the guard process is not there ({why}), so nothing may be pressed; it is being started again, try again in a moment"
+        ),
     )
 }
 

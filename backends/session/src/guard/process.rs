@@ -24,9 +24,11 @@ use crate::{files, journal, stop};
 
 /// How long a server may leave the stop flag unanswered.
 const STOP_ANSWER: Duration = Duration::from_millis(300);
-/// How long a server whose channel closed may take to end.
-const END_AFTER_CLOSE: Duration = Duration::from_secs(2);
+/// How long a server whose channel closed may take to end by itself.
+const END_AFTER_CLOSE: Duration = Duration::from_millis(250);
 const END_AFTER_KILL: Duration = Duration::from_secs(5);
+/// How much longer the lock of a server that held nothing is kept.
+const END_WITH_LEASE: Duration = Duration::from_secs(2);
 /// How long releasing may take before it counts as failed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
@@ -66,10 +68,10 @@ pub fn run(release: &dyn Fn(&[Pressed]) -> Result<(), String>) -> Result<(), Str
             let _ = files::remove(&watch.journal_path);
             Ok(())
         }
-        End::ServerGone => watch.take_over(END_AFTER_CLOSE, release),
+        End::ServerGone => watch.take_over(release),
         End::StopUnanswered => {
             watch.server.kill();
-            watch.take_over(END_AFTER_KILL, release)
+            watch.take_over(release)
         }
     }
 }
@@ -80,7 +82,8 @@ type Hello = (u32, Paths, PathBuf, File);
 fn hello(channel: &OwnedFd) -> Result<Option<Hello>, String> {
     rustix::net::sockopt::socket_type(channel).map_err(|e| e.to_string())?;
     let mut fds = [PollFd::new(channel, PollFlags::IN)];
-    rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timespec(HELLO_LIMIT)))).map_err(|e| e.to_string())?;
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timespec(HELLO_LIMIT))))
+        .map_err(|e| e.to_string())?;
     match channel::receive(channel).map_err(|e| e.to_string())? {
         Received::Message(Message::Hello { server_pid, paths, journal }, Some(file)) => {
             Ok(Some((server_pid, *paths, journal, file.into())))
@@ -178,11 +181,19 @@ impl Watch {
     }
 
     /// The server is dead or dying: waits for its end, releases what it held, and leaves the rest to `recover`.
-    fn take_over(self, end_limit: Duration, release: &dyn Fn(&[Pressed]) -> Result<(), String>) -> Result<(), String> {
-        let held = journal::read(&self.journal);
-        let nothing_held = held.as_ref().is_ok_and(Vec::is_empty);
-        // A server that merely closed its side, with nothing held and no lock to keep, isn't waited for.
-        let ended = (nothing_held && self.lease.is_none()) || self.server.ended_within(end_limit);
+    fn take_over(self, release: &dyn Fn(&[Pressed]) -> Result<(), String>) -> Result<(), String> {
+        let nothing_held = journal::read(&self.journal).is_ok_and(|held| held.is_empty());
+        let ended = match nothing_held {
+            // It may have dropped its side only, and lives on; then it must not hold anybody up.
+            true => self.lease.is_none() || self.server.ended_within(END_WITH_LEASE),
+            // One that lives on with its devices could press again, and on sway nobody else can release what it holds.
+            false => {
+                self.server.ended_within(END_AFTER_CLOSE) || {
+                    self.server.kill();
+                    self.server.ended_within(END_AFTER_KILL)
+                }
+            }
+        };
         let held = match journal::read(&self.journal) {
             Ok(held) => held,
             Err(e) => return self.finish(Vec::new(), Err(format!("its journal can't be read: {e}"))),
@@ -197,7 +208,8 @@ impl Watch {
             format!("the compositor did not answer within {} seconds", RELEASE_LIMIT.as_secs()),
         );
         self.start_watchdog(watchdog, record);
-        let released = catch_unwind(AssertUnwindSafe(|| release(&held))).unwrap_or_else(|_| Err("the guard failed".into()));
+        let released =
+            catch_unwind(AssertUnwindSafe(|| release(&held))).unwrap_or_else(|_| Err("the guard failed".into()));
         let _ = done.send(());
         let outcome = match released {
             Ok(()) if !ended => Err("the server did not end, and may press them again".into()),
@@ -299,10 +311,13 @@ impl FlagWatch {
             match reader.next() {
                 Ok(event) => {
                     let gone = ReadFlags::DELETE | ReadFlags::MOVED_FROM;
-                    if event.events().intersects(gone) && event.file_name().is_some_and(|name| name.to_bytes() == b"stop") {
+                    if event.events().intersects(gone)
+                        && event.file_name().is_some_and(|name| name.to_bytes() == b"stop")
+                    {
                         cleared = true;
                     }
-                    let broken = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+                    let broken =
+                        ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
                     lost |= event.events().intersects(broken);
                 }
                 Err(Errno::INTR) => {}

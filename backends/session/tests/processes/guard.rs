@@ -10,7 +10,7 @@ use deskhand_ports::{PressJournal, Pressed};
 use deskhand_session::{Guard, Session, clear_unfinished, resume, stop, unfinished};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::helper::{HELD, Seen, Server, block_on, ended, now_ns, paths, wait_until};
+use crate::helper::{HELD, Seen, Server, block_on, ended, now_ns, paths, runtime_dir, wait_until};
 
 fn kill(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
@@ -36,8 +36,8 @@ fn no_journal(root: &Path) -> bool {
 #[test]
 fn after_kill_9_what_is_held_is_released_within_100_ms() {
     let mut latencies = Vec::new();
-    for _ in 0..5 {
-        let root = tempfile::tempdir().unwrap();
+    for _ in 0..9 {
+        let root = runtime_dir();
         let mut server = Server::start(root.path(), "hold", "ok");
         let guard = server.guard_pid();
         wait_until_up(guard);
@@ -54,13 +54,13 @@ fn after_kill_9_what_is_held_is_released_within_100_ms() {
     }
     latencies.sort();
     println!("released after kill -9: {latencies:?}");
-    assert!(latencies[2] < Duration::from_millis(100), "{latencies:?}");
+    assert!(latencies[4] < Duration::from_millis(100), "{latencies:?}");
 }
 
 #[test]
 fn a_hung_server_is_killed_when_it_leaves_a_stop_unanswered() {
     for stopped_by_a_signal in [false, true] {
-        let root = tempfile::tempdir().unwrap();
+        let root = runtime_dir();
         let server = Server::start(root.path(), if stopped_by_a_signal { "hold" } else { "hang" }, "ok");
         let (pid, guard) = (server.pid(), server.guard_pid());
         if stopped_by_a_signal {
@@ -81,7 +81,7 @@ fn a_hung_server_is_killed_when_it_leaves_a_stop_unanswered() {
 
 #[test]
 fn a_server_that_answers_is_left_alone() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let paths = paths(root.path());
     let server = Server::start(root.path(), "answer", "ok");
     let guard = server.guard_pid();
@@ -96,7 +96,7 @@ fn a_server_that_answers_is_left_alone() {
 
 #[test]
 fn a_server_with_nothing_at_stake_is_left_alone() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     stop(&paths(root.path())).unwrap();
     let server = Server::start(root.path(), "idle", "ok");
     std::thread::sleep(Duration::from_millis(500));
@@ -105,7 +105,7 @@ fn a_server_with_nothing_at_stake_is_left_alone() {
 
 #[test]
 fn a_resume_in_time_spares_a_slow_server() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let paths = paths(root.path());
     let server = Server::start(root.path(), "hang", "ok");
     stop(&paths).unwrap();
@@ -118,7 +118,7 @@ fn a_resume_in_time_spares_a_slow_server() {
 #[test]
 fn a_failed_release_is_left_to_recover() {
     for (release, reason) in [("fail", "the display is gone"), ("panic", "the guard failed")] {
-        let root = tempfile::tempdir().unwrap();
+        let root = runtime_dir();
         let paths = paths(root.path());
         let mut server = Server::start(root.path(), "hold", release);
         let (pid, guard) = (server.pid(), server.guard_pid());
@@ -148,7 +148,7 @@ fn a_failed_release_is_left_to_recover() {
 
 #[test]
 fn a_release_that_hangs_is_given_up_and_left_to_recover() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "hold", "hang");
     let guard = server.guard_pid();
     server.child.kill().unwrap();
@@ -160,7 +160,7 @@ fn a_release_that_hangs_is_given_up_and_left_to_recover() {
 
 #[test]
 fn when_both_die_the_next_server_finds_what_was_held() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "hold", "ok");
     let guard = server.guard_pid();
     // Stopped first, so that neither can act on the other's end.
@@ -183,7 +183,7 @@ fn when_both_die_the_next_server_finds_what_was_held() {
 
 #[test]
 fn a_clean_end_releases_nothing_and_leaves_no_guard() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "goodbye", "ok");
     let guard = server.guard_pid();
     assert!(server.child.wait().unwrap().success());
@@ -193,7 +193,7 @@ fn a_clean_end_releases_nothing_and_leaves_no_guard() {
 
 #[test]
 fn an_exit_without_goodbye_is_a_death() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "exit", "ok");
     let guard = server.guard_pid();
     server.child.wait().unwrap();
@@ -202,8 +202,19 @@ fn an_exit_without_goodbye_is_a_death() {
 }
 
 #[test]
+fn a_server_that_drops_its_guard_with_keys_held_is_ended() {
+    let root = runtime_dir();
+    let mut server = Server::start(root.path(), "drop", "ok");
+    let guard = server.guard_pid();
+    server.child.wait().unwrap();
+    wait_until("the guard's end", || ended(guard));
+    assert_eq!(server.released().unwrap().1, HELD);
+    assert_eq!(unfinished(&paths(root.path())), None);
+}
+
+#[test]
 fn the_guard_keeps_no_output_of_the_server_open_and_leads_its_own_session() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "hold", "slow");
     let guard = server.guard_pid();
     wait_until_up(guard);
@@ -218,7 +229,7 @@ fn the_guard_keeps_no_output_of_the_server_open_and_leads_its_own_session() {
 
 #[test]
 fn polite_signals_do_not_end_the_guard_before_its_server() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "hold", "ok");
     let guard = server.guard_pid();
     wait_until_up(guard);
@@ -233,7 +244,7 @@ fn polite_signals_do_not_end_the_guard_before_its_server() {
 
 #[test]
 fn without_a_guard_nothing_is_pressed_and_a_new_one_is_started() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let args = ["60"];
     let guard = Arc::new(Guard::spawn(Path::new("/bin/sleep"), &args, &paths(root.path())).unwrap());
     guard.pressing(Pressed::Key(30)).unwrap();
@@ -261,7 +272,7 @@ fn without_a_guard_nothing_is_pressed_and_a_new_one_is_started() {
 
 #[test]
 fn a_second_guard_knows_what_the_first_one_knew() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "hold", "ok");
     let first = server.guard_pid();
     kill(first, Signal::KILL);
@@ -271,7 +282,9 @@ fn a_second_guard_knows_what_the_first_one_knew() {
         threads.map(|t| fs::read_to_string(t.path().join("children")).unwrap_or_default()).collect::<String>()
     };
     wait_until("a new guard", || {
-        all_children().split_whitespace().any(|child| child.parse::<u32>().is_ok_and(|child| child != first && !ended(child)))
+        all_children()
+            .split_whitespace()
+            .any(|child| child.parse::<u32>().is_ok_and(|child| child != first && !ended(child)))
     });
     server.child.kill().unwrap();
     wait_until("the release", || server.released().is_some());
@@ -280,14 +293,14 @@ fn a_second_guard_knows_what_the_first_one_knew() {
 
 #[test]
 fn a_missing_guard_program_is_an_error() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let failure = Guard::spawn::<&str>(Path::new("/no/such/program"), &[], &paths(root.path())).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
 }
 
 #[test]
 fn noting_a_press_is_cheap() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let guard = Guard::spawn(Path::new("/bin/sleep"), &["60"], &paths(root.path())).unwrap();
     let before = Instant::now();
     for _ in 0..1000 {

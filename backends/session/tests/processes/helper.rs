@@ -12,6 +12,7 @@ use deskhand_core::desktop::effect::{Outcome, Reply, SessionRequest};
 use deskhand_core::desktop::event::Observation;
 use deskhand_ports::{Fence, Observe, PressJournal, Pressed, Session as _, Ticket};
 use deskhand_session::{Guard, Paths, Session, guard};
+use tempfile::TempDir;
 
 const MODE: &str = "DESKHAND_TEST_MODE";
 const DIRECTORY: &str = "DESKHAND_TEST_DIRECTORY";
@@ -20,6 +21,11 @@ pub const LONG: Duration = Duration::from_secs(20);
 
 pub fn paths(root: &Path) -> Paths {
     Paths::new(root, &root.join("state"), &root.join("config"), "wayland-1.42.1000")
+}
+
+/// In memory, as a session's runtime directory is: a busy disk holds up a process's end for seconds.
+pub fn runtime_dir() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 pub fn ticket() -> Ticket {
@@ -182,6 +188,10 @@ fn server_process() {
             ("goodbye", Some(guard)) => {
                 give_back(&session).await;
                 guard.goodbye();
+            }
+            ("drop", guard) => {
+                drop((session, guard));
+                tokio::time::sleep(LONG).await;
             }
             ("exit", _) => std::process::exit(0),
             _ => std::future::pending().await,

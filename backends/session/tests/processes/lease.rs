@@ -4,7 +4,7 @@ use deskhand_core::desktop::effect::{FailureKind, Holder, Reply};
 use deskhand_core::desktop::event::Observation;
 use deskhand_session::Session;
 
-use crate::helper::{HELD, Seen, Server, block_on, give_back, paths, take, ticket, wait_until};
+use crate::helper::{HELD, Seen, Server, block_on, give_back, paths, runtime_dir, take, ticket, wait_until};
 
 fn other(seen: &Observation) -> Option<Option<Holder>> {
     match seen {
@@ -15,7 +15,7 @@ fn other(seen: &Observation) -> Option<Option<Holder>> {
 
 #[test]
 fn another_process_keeps_us_out_and_its_taking_and_giving_back_is_seen() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     block_on(async {
         let seen = Seen::default();
         let session = Session::start(paths(root.path()), seen.observe(), None, Vec::new());
@@ -45,7 +45,7 @@ fn another_process_keeps_us_out_and_its_taking_and_giving_back_is_seen() {
 
 #[test]
 fn the_lock_stays_taken_until_the_guard_has_released() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let mut server = Server::start(root.path(), "hold", "slow");
     block_on(async {
         let seen = Seen::default();
@@ -63,7 +63,7 @@ fn the_lock_stays_taken_until_the_guard_has_released() {
 
 #[test]
 fn a_replaced_or_removed_lock_file_is_a_lost_lease() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let paths = paths(root.path());
     block_on(async {
         let seen = Seen::default();
@@ -95,7 +95,7 @@ fn a_replaced_or_removed_lock_file_is_a_lost_lease() {
 
 #[test]
 fn two_watchers_and_two_takers_never_keep_each_other_out_for_nothing() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     block_on(async {
         let (left, right) = (Seen::default(), Seen::default());
         let one = Session::start(paths(root.path()), left.observe(), None, Vec::new());
@@ -111,7 +111,7 @@ fn two_watchers_and_two_takers_never_keep_each_other_out_for_nothing() {
 
 #[test]
 fn a_passed_fence_takes_nothing() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     block_on(async {
         use deskhand_core::desktop::effect::SessionRequest;
         use deskhand_ports::Session as _;

@@ -6,7 +6,7 @@ use deskhand_core::desktop::event::{CompositorKind, LockState, Observation};
 use deskhand_session::{Bus, LockFollower};
 use zbus::zvariant::OwnedObjectPath;
 
-use crate::helper::{Seen, block_on};
+use crate::helper::{Seen, block_on, runtime_dir};
 
 const SESSION: &str = "/org/freedesktop/login1/session/_37";
 
@@ -107,7 +107,7 @@ fn state(wanted: LockState) -> impl Fn(&Observation) -> Option<String> {
 
 #[test]
 fn the_hint_is_followed_through_a_restart_of_logind_and_of_the_bus() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let (daemon, address) = bus(root.path());
     let niri = compositor(Some("7"), &["--session"]);
     let pid = niri.0.id();
@@ -142,7 +142,7 @@ fn the_hint_is_followed_through_a_restart_of_logind_and_of_the_bus() {
 
 #[test]
 fn what_can_not_be_known_is_unknown_with_its_reason() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let (_daemon, address) = bus(root.path());
     block_on(async {
         let unknown = async |bus: Bus, pid: u32, kind| {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use deskhand_core::desktop::event::Observation;
 use deskhand_session::{Session, resume, stop};
 
-use crate::helper::{Seen, block_on, paths};
+use crate::helper::{Seen, block_on, paths, runtime_dir};
 
 fn is(set: bool) -> impl Fn(&Observation) -> Option<()> {
     move |seen| (*seen == Observation::Stop { set }).then_some(())
@@ -12,7 +12,7 @@ fn is(set: bool) -> impl Fn(&Observation) -> Option<()> {
 
 #[test]
 fn a_stop_is_seen_within_20_ms() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let paths = paths(root.path());
     block_on(async {
         let seen = Seen::default();
@@ -40,7 +40,7 @@ fn a_stop_is_seen_within_20_ms() {
 
 #[test]
 fn the_first_state_is_what_is_there() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let paths = paths(root.path());
     stop(&paths).unwrap();
     block_on(async {
@@ -53,7 +53,7 @@ fn the_first_state_is_what_is_there() {
 
 #[test]
 fn a_removed_directory_is_made_and_followed_again() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let paths = paths(root.path());
     block_on(async {
         let seen = Seen::default();
@@ -67,7 +67,7 @@ fn a_removed_directory_is_made_and_followed_again() {
 
 #[test]
 fn a_directory_that_is_not_ours_alone_stops() {
-    let root = tempfile::tempdir().unwrap();
+    let root = runtime_dir();
     let paths = paths(root.path());
     block_on(async {
         std::os::unix::fs::symlink("/tmp", paths.shared()).unwrap();
@@ -76,5 +76,23 @@ fn a_directory_that_is_not_ours_alone_stops() {
         seen.wait("the stop", is(true)).await;
         fs::remove_file(paths.shared()).unwrap();
         seen.wait("the end of it", is(false)).await;
+    });
+}
+
+#[test]
+fn a_resume_and_a_stop_at_once_are_two_observations() {
+    let root = runtime_dir();
+    let paths = paths(root.path());
+    stop(&paths).unwrap();
+    block_on(async {
+        let seen = Seen::default();
+        let _session = Session::start(paths.clone(), seen.observe(), None, Vec::new());
+        seen.wait("the stop", is(true)).await;
+        seen.forget();
+        // The watcher has no chance to look in between: this thread is the runtime's only one.
+        resume(&paths).unwrap();
+        stop(&paths).unwrap();
+        seen.wait("the second stop", is(true)).await;
+        assert_eq!(seen.all(), [Observation::Stop { set: false }, Observation::Stop { set: true }]);
     });
 }

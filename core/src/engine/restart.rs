@@ -1,0 +1,43 @@
+//! After a bug: a new machine that keeps what was observed and nothing that was under way.
+
+use super::calls::Calls;
+use super::core::Core;
+use super::cx::lock;
+use super::io::Output;
+use super::random::Random;
+use super::timers::Timers;
+use crate::lease::rules::{State, Table};
+use crate::protocol::listing::Listings;
+use crate::rpc::body::error_response;
+use crate::rpc::error::{INTERNAL_ERROR, RpcError};
+
+impl Core {
+    /// Answers what was in flight with an internal error, revokes the lease, and goes on with fresh randomness.
+    pub fn restart(&mut self, seed: [u8; 32]) {
+        let error = RpcError::new(INTERNAL_ERROR, "Internal error: the server met a bug of its own and started anew; leases are revoked, what was pressed is released");
+        let (answers, ops) = std::mem::take(&mut self.calls).into_open();
+        self.outputs.clear();
+        self.timers = Timers::default();
+        self.calls = Calls::starting_after(answers.last_call);
+        self.listings = Listings::new(self.toolset);
+        for connection in self.connections.values_mut() {
+            connection.batches.clear();
+        }
+        let held = {
+            let mut world = lock(&self.world);
+            world.random = Random::new(seed);
+            let held = !matches!(world.lease.state, State::Free);
+            world.lease = Table { state: if held { State::Releasing } else { State::Free }, idle_ms: world.lease.idle_ms };
+            held
+        };
+        self.raise_fence();
+        for op in ops {
+            self.put(Output::Cancel { op });
+        }
+        for (conn, route, id) in answers.requests {
+            self.put(Output::Send { conn, route, body: error_response(Some(&id), &error) });
+        }
+        self.give_back = held;
+        self.settle();
+    }
+}

@@ -1,0 +1,61 @@
+//! `deskhand mcp`: serves one client over stdin and stdout.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::{Failed, runtime};
+use crate::edges::{Edges, Setting};
+use crate::environment::Place;
+
+/// How long giving the lease back may take at the end.
+const ENDING: Duration = Duration::from_millis(400);
+
+pub fn run(place: Place, record: Option<PathBuf>) -> Result<ExitCode, Failed> {
+    log_to_stderr();
+    if record.is_some() {
+        return Err(Failed::Usage("--record isn't built yet".into()));
+    }
+    if std::io::stdin().is_terminal() {
+        eprintln!("deskhand: serving MCP on this terminal; a client starts this command itself (see `deskhand setup`). Ctrl+D ends it.");
+    }
+    let duplicate = |fd: std::os::fd::BorrowedFd| fd.try_clone_to_owned().map_err(|e| Failed::Not(format!("stdin or stdout can't be used: {e}")));
+    let (input, output) = (duplicate(std::io::stdin().as_fd())?, duplicate(std::io::stdout().as_fd())?);
+    runtime()?.block_on(async move {
+        let edges = Edges::start(place, Setting { audit: true, acts: true, tap: None });
+        let driver = edges.driver.clone();
+        let served = tokio::select! {
+            served = deskhand_stdio::serve(driver, input, output, "stdio") => served,
+            () = asked_to_end() => Ok(()),
+        };
+        edges.end(ENDING).await;
+        served.map_err(|e| Failed::Not(format!("stdin or stdout failed: {e}")))
+    })?;
+    // Threads that wait for a hung compositor must not keep the process.
+    std::process::exit(0);
+}
+
+/// SIGTERM, SIGINT or SIGHUP.
+async fn asked_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let wait = |kind| async move {
+        match signal(kind) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = wait(SignalKind::terminate()) => {}
+        () = wait(SignalKind::interrupt()) => {}
+        () = wait(SignalKind::hangup()) => {}
+    }
+}
+
+/// Warnings and errors only, and never a secret: stdout is the protocol's.
+fn log_to_stderr() {
+    let _ = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN).with_ansi(false).without_time().try_init();
+}

@@ -1,0 +1,57 @@
+//! What the process was given: directories, sockets, the policy.
+
+use std::path::PathBuf;
+
+use deskhand_core::policy::{self, Policy, PolicyState};
+use deskhand_ports::peer::Environment;
+use deskhand_session::{Paths, PolicyText, read_policy};
+
+use crate::commands::Failed;
+
+/// Where things are, from the environment alone.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub sockets: Environment,
+    pub runtime_dir: PathBuf,
+    pub state_home: PathBuf,
+    pub config_home: PathBuf,
+}
+
+impl Place {
+    pub fn from_environment() -> Result<Self, Failed> {
+        let dir = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let home = dir("HOME");
+        let below_home = |rest: &str| home.as_ref().map(|h| h.join(rest));
+        let missing = |name: &str| Failed::Usage(format!("neither {name} nor HOME is set to an absolute path; set one of them"));
+        let runtime_dir = match dir("XDG_RUNTIME_DIR") {
+            Some(dir) => dir,
+            // A login without one still has the place where it would be.
+            None => PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw())),
+        };
+        Ok(Self {
+            sockets: Environment::from_vars(|name| std::env::var_os(name)),
+            runtime_dir,
+            state_home: dir("XDG_STATE_HOME").or_else(|| below_home(".local/state")).ok_or_else(|| missing("XDG_STATE_HOME"))?,
+            config_home: dir("XDG_CONFIG_HOME").or_else(|| below_home(".config")).ok_or_else(|| missing("XDG_CONFIG_HOME"))?,
+        })
+    }
+
+    pub fn paths(&self, instance: &str) -> Paths {
+        Paths::new(&self.runtime_dir, &self.state_home, &self.config_home, instance)
+    }
+
+    /// The instance of the compositor that serves the display now.
+    pub fn current_paths(&self) -> Result<Paths, Failed> {
+        let display = deskhand_ports::peer::display(&self.sockets).map_err(Failed::Unreachable)?;
+        Ok(self.paths(&display.instance))
+    }
+
+    pub fn policy(&self) -> (Policy, PolicyState) {
+        let unrestricted = std::env::var_os("DESKHAND_UNRESTRICTED").is_some_and(|v| v == "1");
+        match read_policy(self.paths("").policy_file()) {
+            PolicyText::Missing => policy::read(None, unrestricted),
+            PolicyText::Text(text) => policy::read(Some(&text), unrestricted),
+            PolicyText::Unreadable(why) => (Policy::default(), PolicyState::Invalid(why)),
+        }
+    }
+}
