@@ -16,7 +16,7 @@ use support::{Rig, acts, config, failure, kind_reply, window};
 
 #[derive(Clone, Debug)]
 enum Op {
-    Open(u64),
+    Open,
     Close(u64),
     End(u64),
     Call { conn: u64, id: u64, tool: usize },
@@ -71,7 +71,7 @@ const KINDS: &[FailureKind] = &[
 fn op() -> impl Strategy<Value = Op> {
     let conn = || 1..4u64;
     prop_oneof![
-        1 => conn().prop_map(Op::Open),
+        1 => Just(Op::Open),
         1 => conn().prop_map(Op::Close),
         1 => conn().prop_map(Op::End),
         8 => (conn(), 0..6u64, 0..CALLS.len()).prop_map(|(conn, id, tool)| Op::Call { conn, id, tool }),
@@ -122,22 +122,19 @@ impl Model {
             serial: 0,
             locks: 0,
         };
-        for conn in 1..4 {
-            model.open(conn);
-        }
+        model.open_all();
         model
     }
 
-    fn open(&mut self, conn: u64) {
-        if !self.alive.insert(conn) {
-            return;
-        }
-        // Numbers are never reused: the model's three connections are new ones each time.
+    /// Numbers are never reused: three new connections at a time.
+    fn open_all(&mut self) {
         self.serial += 1;
-        let number = self.number(conn);
-        self.rig.open_connection(number);
-        let revision = ["2025-11-25", "2025-06-18", "2024-11-05"][(number % 3) as usize];
-        self.rig.initialize(number, revision);
+        for (conn, revision) in [(1, "2025-11-25"), (2, "2025-06-18"), (3, "2024-11-05")] {
+            self.alive.insert(conn);
+            let number = self.number(conn);
+            self.rig.open_connection(number);
+            self.rig.initialize(number, revision);
+        }
     }
 
     fn number(&self, conn: u64) -> u64 {
@@ -146,18 +143,9 @@ impl Model {
 
     fn apply(&mut self, op: Op) {
         match op {
-            // All three at once, so that the serial fits all.
-            Op::Open(_) => {
+            Op::Open => {
                 if self.alive.is_empty() {
-                    for conn in 1..4 {
-                        self.alive.insert(conn);
-                    }
-                    self.serial += 1;
-                    for conn in 1..4 {
-                        let number = self.number(conn);
-                        self.rig.open_connection(number);
-                        self.rig.initialize(number, "2025-11-25");
-                    }
+                    self.open_all();
                 }
             }
             Op::Close(conn) => {
@@ -192,6 +180,7 @@ impl Model {
             }
             Op::Complete { nth, well, kind } => {
                 let Some((op, effect)) = self.rig.open.iter().nth(nth).map(|(op, effect)| (*op, effect.clone())) else { return };
+                let (op, effect) = self.first_of_session(op, effect);
                 self.complete(op, &effect, well, kind);
             }
             Op::Pass(ms) => {
@@ -211,16 +200,17 @@ impl Model {
                 self.observe(Observation::Lock { state, source: "a test".into() });
             }
             Op::LeaseLost => self.observe(Observation::LeaseLost { detail: "gone".into() }),
-            Op::Compositor(what) => self.observe(Observation::Compositor(match what {
-                0 => CompositorState::Down { detail: "gone".into() },
-                1 => CompositorState::StreamLost { detail: "lost".into() },
-                2 => CompositorState::StreamLive,
-                _ => {
+            Op::Compositor(what) => {
+                if what == 3 {
                     let info = CompositorInfo { kind: CompositorKind::Niri, version: "26.04".into(), instance: "one".into(), incompatible: None };
                     self.observe(Observation::Compositor(CompositorState::Up(info)));
-                    CompositorState::StreamLive
                 }
-            })),
+                self.observe(Observation::Compositor(match what {
+                    0 => CompositorState::Down { detail: "gone".into() },
+                    1 => CompositorState::StreamLost { detail: "lost".into() },
+                    _ => CompositorState::StreamLive,
+                }));
+            }
             Op::Focus(id) => self.observe(Observation::Desktop(DesktopEvent::FocusChanged(id))),
             Op::Title(id) => {
                 let window = window(id, &format!("title {}", self.rig.inputs.len()), 1);
@@ -238,6 +228,16 @@ impl Model {
 
     fn observe(&mut self, observation: Observation) {
         self.step(Input::Observed(observation));
+    }
+
+    /// The session backend does one thing after the other.
+    fn first_of_session(&self, op: OpId, effect: Effect) -> (OpId, Effect) {
+        if !matches!(effect, Effect::Session(_)) {
+            return (op, effect);
+        }
+        let started = self.rig.all.iter().filter_map(|o| if let Output::Start { op, effect, .. } = o { Some((op, effect)) } else { None });
+        let mut open = started.filter(|(op, effect)| matches!(effect, Effect::Session(_)) && self.rig.open.contains_key(op));
+        open.next().map_or((op, effect), |(op, effect)| (*op, effect.clone()))
     }
 
     fn complete(&mut self, op: OpId, effect: &Effect, well: bool, kind: usize) {
@@ -313,6 +313,7 @@ impl Model {
     fn end(&mut self) {
         for _ in 0..10_000 {
             if let Some((op, effect)) = self.rig.open.iter().next().map(|(op, effect)| (*op, effect.clone())) {
+                let (op, effect) = self.first_of_session(op, effect);
                 self.complete(op, &effect, true, 0);
             } else if self.rig.core.is_idle() {
                 break;
@@ -329,7 +330,7 @@ impl Model {
 }
 
 fn run(ops: Vec<Op>) -> Model {
-    let mut model = Model::new_all();
+    let mut model = Model::new();
     for op in ops {
         model.apply(op);
     }
@@ -337,17 +338,13 @@ fn run(ops: Vec<Op>) -> Model {
     model
 }
 
-impl Model {
-    fn new_all() -> Self {
-        let mut model = Self::new();
-        model.alive.clear();
-        model.apply(Op::Open(1));
-        model
-    }
+/// `PROPTEST_CASES` says otherwise.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn promises_hold(ops in proptest::collection::vec(op(), 0..120)) {

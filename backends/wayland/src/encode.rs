@@ -274,3 +274,52 @@ mod tests {
         assert_eq!(error.err().map(|failure| failure.kind), Some(FailureKind::Fenced));
     }
 }
+
+#[cfg(test)]
+mod timing {
+    use super::*;
+    use std::time::Instant;
+    #[test]
+    #[ignore]
+    fn phases() {
+        let file = std::fs::File::open("/tmp/g.png").unwrap();
+        let mut reader = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
+        let mut rgb = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut rgb).unwrap();
+        let n = if info.color_type == png::ColorType::Rgba { 4 } else { 3 };
+        let data: Vec<u8> = rgb.chunks(n).flat_map(|p| [p[2], p[1], p[0], 255]).collect();
+        let (w, h) = (info.width, info.height);
+        let best = |name: &str, f: &mut dyn FnMut() -> usize| {
+            let mut times: Vec<f64> = (0..30).map(|_| { let t = Instant::now(); f(); t.elapsed().as_secs_f64() * 1e3 }).collect();
+            times.sort_by(f64::total_cmp);
+            println!("{name}: min {:.2} p50 {:.2} len {}", times[0], times[15], f());
+        };
+        for filter in [FilterType::Box, FilterType::Bilinear, FilterType::Hamming, FilterType::CatmullRom, FilterType::Lanczos3] {
+            best(&format!("{filter:?}"), &mut || {
+                let source = ImageRef::new(w, h, &data, PixelType::U8x4).unwrap();
+                let mut target = Image::new(1280, 720, PixelType::U8x4);
+                let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter)).use_alpha(false);
+                Resizer::new().resize(&source, &mut target, &options).unwrap();
+                target.into_vec().len()
+            });
+        }
+        let small = shrink(&data, (w, h), (1280, 720)).unwrap();
+        use jpeg_encoder::SamplingFactor::*;
+        for s in [F_2_2, F_2_1, F_1_1] {
+            best(&format!("jpeg {s:?}"), &mut || {
+                let mut file = Vec::with_capacity(1 << 20);
+                let mut e = jpeg_encoder::Encoder::new(&mut file, 80);
+                e.set_sampling_factor(s);
+                e.encode(&small, 1280, 720, jpeg_encoder::ColorType::Bgra).unwrap();
+                file.len()
+            });
+        }
+        best("turn90", &mut || turn(&small, (1280, 720), Transform::Rotate90).len());
+        best("base64", &mut || base64_simd::STANDARD.encode_type::<Vec<u8>>(&small[..300_000]).len());
+        let up = Upright { data: small.clone().into(), size: (1280, 720), order: Order::Bgra };
+        best("png fast", &mut || png_file(&up, png::Compression::Fast).unwrap().len());
+        best("png fastest", &mut || png_file(&up, png::Compression::Fastest).unwrap().len());
+        best("png balanced", &mut || png_file(&up, png::Compression::Balanced).unwrap().len());
+        best("full png", &mut || full_png(&Pixels::new(&data, w as usize * 4, Order::Bgra, Rect::new(0,0,w as i32,h as i32), false).unwrap(), Rect::new(0,0,w as i32,h as i32), Transform::Normal).unwrap().len());
+    }
+}

@@ -222,11 +222,19 @@ impl Hands {
     }
 }
 
+/// A file with the text, and the text's size.
+///
+/// Smithay parses exactly that many bytes and refuses a final NUL; wlroots may look for one. So the NUL comes after the
+/// size, but on the same page.
 fn keymap_file(text: &str) -> io::Result<(File, u32)> {
+    let mut content = text.as_bytes().to_vec();
+    if content.len().is_multiple_of(rustix::param::page_size()) {
+        content.push(b'\n');
+    }
+    let size = u32::try_from(content.len()).map_err(io::Error::other)?;
+    content.push(0);
     let mut file = File::from(memfd_create("deskhand-keymap", MemfdFlags::CLOEXEC)?);
-    file.write_all(text.as_bytes())?;
-    file.write_all(&[0])?;
-    let size = u32::try_from(text.len() + 1).map_err(io::Error::other)?;
+    file.write_all(&content)?;
     Ok((file, size))
 }
 

@@ -11,6 +11,10 @@ pub(crate) struct Region {
 
 /// `None` when only a full capture is exact (compositors round fractional positions differently) or hardly larger.
 pub(crate) fn plan(raw: (u32, u32), logical: (u32, u32), transform: Transform, want: Rect) -> Option<Region> {
+    // Sway 1.7 turns regions of these two the wrong way round, others the right one.
+    if matches!(transform, Transform::Rotate90 | Transform::Rotate270) {
+        return None;
+    }
     let upright = transform.upright_size(raw);
     let scale = f64::from(upright.0) / f64::from(logical.0);
     if scale != f64::from(upright.1) / f64::from(logical.1) {
@@ -58,7 +62,10 @@ mod tests {
             for (raw, scale) in [((1920, 1080), 1), ((3840, 2160), 2)] {
                 let (w, h) = transform.upright_size(raw);
                 let want = Rect::new(501, 333, 48, 31);
-                let region = plan(raw, (w / scale, h / scale), transform, want).unwrap();
+                let Some(region) = plan(raw, (w / scale, h / scale), transform, want) else {
+                    assert!(matches!(transform, Transform::Rotate90 | Transform::Rotate270));
+                    continue;
+                };
                 assert_eq!(region.covers.intersect(&want), Some(want), "{transform:?}");
                 let slack = 2 * (scale as i32 - 1);
                 assert!(region.covers.width <= 48 + slack && region.covers.height <= 31 + slack);

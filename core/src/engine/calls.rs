@@ -381,7 +381,7 @@ impl Core {
         }
         let open: Vec<u32> = {
             let mut slot = lock(&call.cx.slot);
-            if slot.abandoned.is_some() {
+            if slot.abandoned.is_some() || slot.shielded {
                 return;
             }
             slot.abandoned = Some(reason);

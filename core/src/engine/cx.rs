@@ -53,6 +53,8 @@ pub(super) struct Slot {
     /// Waits for the end of the client's input.
     pub ends: BTreeSet<u32>,
     pub abandoned: Option<Reason>,
+    /// What it does now must be done whatever happens.
+    pub shielded: bool,
     pub ending: bool,
     /// Housekeeping: whether its turn on the lane has come.
     pub polled: bool,
@@ -95,6 +97,13 @@ impl Cx {
 
     pub fn abandoned(&self) -> Option<Reason> {
         lock(&self.slot).abandoned
+    }
+
+    /// From here on the call isn't abandoned any more, and if it was it goes on: it gives back what must be given back.
+    pub(crate) fn shield(&self) {
+        let mut slot = lock(&self.slot);
+        slot.shielded = true;
+        slot.abandoned = None;
     }
 
     /// Whether the client has ended its input: what it waits for is answered at once.

@@ -37,34 +37,38 @@ pub enum Command {
     Recover,
     /// Look for what is missing on this machine, each with the command that mends it
     Doctor {
+        /// As JSON
         #[arg(long)]
         json: bool,
     },
     /// Print niri binds, a policy file and client configurations; changes nothing unless told
     Setup {
-        /// Which client's configuration
+        /// Only this client's configuration
         #[arg(long, value_enum)]
         client: Option<Client>,
         /// Write the example policy file if there is none
         #[arg(long)]
         write_policy: bool,
     },
-    /// List the tools
+    /// List the tools, their arguments and their errors
     Tools {
         #[arg(long, value_enum, default_value_t = Format::Markdown)]
         format: Format,
+        /// The same as --format json
+        #[arg(long, conflicts_with = "format")]
+        json: bool,
     },
     /// Replay traces through the core and compare
     Replay {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Show an agent's session on a private headless desktop
+    /// Show an agent's session on a private headless desktop, which is gone afterwards
     Try {
-        /// Where the screenshots go
+        /// Where the screenshot goes; default: the directory for temporary files
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
-        /// Don't install anything; fail when something is missing
+        /// Don't install anything; when something is missing, say which command would
         #[arg(long)]
         no_install: bool,
     },
@@ -75,6 +79,14 @@ pub enum Command {
     Guard {
         #[arg(long)]
         socket: PathBuf,
+    },
+    /// Started by `try`: becomes the program, which then ends with its parent
+    #[command(hide = true)]
+    Child {
+        #[arg(long)]
+        parent: u32,
+        #[arg(required = true, last = true)]
+        argv: Vec<std::ffi::OsString>,
     },
 }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deskhand_core::desktop::geometry::Transform;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wayland_client::protocol::*;
 use wayland_client::{Connection, Dispatch, QueueHandle, delegate_noop};
@@ -34,7 +35,8 @@ pub enum Paint {
 pub struct Canvas {
     pub seen: Arc<Mutex<Vec<Seen>>>,
     paint: Sender<Paint>,
-    pub size: (i32, i32),
+    /// As wl_output says it; sway's own names for rotations differ.
+    pub transform: Transform,
 }
 
 impl Canvas {
@@ -45,8 +47,8 @@ impl Canvas {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (socket, output, notes) = (socket.to_owned(), output.to_owned(), seen.clone());
         std::thread::spawn(move || run(&socket, &output, keyboard, notes, &paints, &mapped));
-        let size = ready.recv_timeout(Duration::from_secs(10)).expect("the canvas is mapped");
-        Self { seen, paint, size }
+        let transform = ready.recv_timeout(Duration::from_secs(10)).expect("the canvas is mapped");
+        Self { seen, paint, transform }
     }
 
     pub fn paint(&self, what: Paint) {
@@ -62,7 +64,7 @@ struct State {
     compositor: Option<wl_compositor::WlCompositor>,
     shm: Option<wl_shm::WlShm>,
     shell: Option<zwlr_layer_shell_v1::ZwlrLayerShellV1>,
-    outputs: Vec<(wl_output::WlOutput, String)>,
+    outputs: Vec<(wl_output::WlOutput, String, Transform)>,
     size: Option<(i32, i32)>,
     framed: bool,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -75,7 +77,7 @@ fn run(
     keyboard: bool,
     seen: Arc<Mutex<Vec<Seen>>>,
     paints: &Receiver<Paint>,
-    mapped: &Sender<(i32, i32)>,
+    mapped: &Sender<Transform>,
 ) {
     let connection = Connection::from_socket(UnixStream::connect(socket).unwrap()).unwrap();
     let mut queue = connection.new_event_queue::<State>();
@@ -94,7 +96,9 @@ fn run(
     queue.roundtrip(&mut state).unwrap();
     queue.roundtrip(&mut state).unwrap();
     let surface = state.compositor.as_ref().unwrap().create_surface(&handle, ());
-    let target = state.outputs.iter().find(|(_, name)| name == output).map(|(proxy, _)| proxy.clone());
+    let target = state.outputs.iter().find(|(_, name, _)| name == output);
+    let transform = target.map_or(Transform::Normal, |(_, _, transform)| *transform);
+    let target = target.map(|(proxy, ..)| proxy.clone());
     let layer = zwlr_layer_shell_v1::Layer::Overlay;
     let shell = state.shell.as_ref().unwrap();
     let layered = shell.get_layer_surface(&surface, target.as_ref(), layer, "canvas".into(), &handle, ());
@@ -129,7 +133,7 @@ fn run(
     while !state.framed {
         queue.blocking_dispatch(&mut state).unwrap();
     }
-    mapped.send((width, height)).unwrap();
+    mapped.send(transform).unwrap();
     loop {
         match paints.try_recv() {
             Ok(Paint::Rect(x, y, w, h, grey)) => {
@@ -149,11 +153,9 @@ fn run(
         let Some(guard) = queue.prepare_read() else { continue };
         let soon = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
         let fd = guard.connection_fd();
-        if poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&soon)).is_ok_and(|ready| ready > 0) {
-            drop(fd);
-            if guard.read().is_err() {
-                return;
-            }
+        let readable = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&soon)).is_ok_and(|ready| ready > 0);
+        if readable && guard.read().is_err() {
+            return;
         }
     }
 }
@@ -174,7 +176,7 @@ impl Dispatch<wl_registry::WlRegistry, ()> for State {
             "zwlr_layer_shell_v1" => state.shell = Some(registry.bind(name, 1, queue, ())),
             "wl_output" => {
                 let proxy = registry.bind(name, 4, queue, state.outputs.len());
-                state.outputs.push((proxy, String::new()));
+                state.outputs.push((proxy, String::new(), Transform::Normal));
             }
             "wl_seat" => {
                 registry.bind::<wl_seat::WlSeat, _, _>(name, 5, queue, ());
@@ -193,8 +195,12 @@ impl Dispatch<wl_output::WlOutput, usize> for State {
         _: &Connection,
         _: &QueueHandle<Self>,
     ) {
-        if let wl_output::Event::Name { name } = event {
-            state.outputs[*at].1 = name;
+        match event {
+            wl_output::Event::Name { name } => state.outputs[*at].1 = name,
+            wl_output::Event::Geometry { transform: wayland_client::WEnum::Value(transform), .. } => {
+                state.outputs[*at].2 = Transform::from_wl(transform as u32).unwrap();
+            }
+            _ => {}
         }
     }
 }

@@ -6,7 +6,7 @@ import gi
 
 version, path = sys.argv[1:]
 gi.require_version("Gtk", version + ".0")
-from gi.repository import Gtk
+from gi.repository import GLib, Gtk
 
 
 def write(buffer):
@@ -34,6 +34,7 @@ def activate(app):
     fill(Gtk.ApplicationWindow(application=app))
 
 
+GLib.set_prgname("org.deskhand.Entry" + version)
 app = Gtk.Application(application_id="org.deskhand.Entry" + version, flags=1 << 5)
 app.connect("activate", activate)
 app.run([])

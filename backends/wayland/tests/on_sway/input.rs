@@ -6,7 +6,6 @@ use deskhand_core::desktop::effect::{Chord, FailureKind, Modifiers, PointerReque
 use deskhand_ports::{Pressed, Seat};
 
 use crate::canvas::{Canvas, Seen};
-use crate::screen::announced_transform;
 use crate::session::{Session, wait_for};
 use crate::{Rig, block_on, ticket_for};
 
@@ -33,16 +32,18 @@ fn wait_seen(canvas: &Canvas, expected: &[Seen]) {
 fn the_pointer_lands_on_the_pixel_under_every_transform() {
     for name in ["normal", "90", "180", "270", "flipped", "flipped-90", "flipped-180", "flipped-270"] {
         for scale in [1.0, 1.5] {
-            let Some(session) = Session::start(&format!("output HEADLESS-1 transform {name} scale {scale}")) else { return };
-            let transform = announced_transform(&session);
+            // A size that the scale divides: sway maps onto whole logical pixels.
+            let config = format!("output HEADLESS-1 mode 1200x810 transform {name} scale {scale}");
+            let Some(session) = Session::start(&config) else { return };
             let rig = Rig::on(&session);
             rig.open();
             let canvas = Canvas::open(&session.socket(), "HEADLESS-1", false);
-            let (uw, uh) = transform.upright_size((1280, 800));
-            for (x, y) in [(0, 0), (1279, 799), (100, 700), (641, 399)] {
-                rig.act(point("HEADLESS-1", (1280, 800), vec![PointerStep::Move { x: 640, y: 400 }])).unwrap();
+            let (transform, extent) = (canvas.transform, (1200, 810));
+            let (uw, uh) = transform.upright_size(extent);
+            for (x, y) in [(2, 3), (1196, 805), (100, 700), (641, 399)] {
+                rig.act(point("HEADLESS-1", extent, vec![PointerStep::Move { x: 640, y: 400 }])).unwrap();
                 canvas.take();
-                rig.act(point("HEADLESS-1", (1280, 800), vec![PointerStep::Move { x, y }])).unwrap();
+                rig.act(point("HEADLESS-1", extent, vec![PointerStep::Move { x, y }])).unwrap();
                 let centre = (f64::from(x) + 0.5, f64::from(y) + 0.5);
                 let (ux, uy) = transform.raw_to_upright(centre, (f64::from(uw), f64::from(uh)));
                 let expected = (ux / scale, uy / scale);
@@ -102,6 +103,10 @@ fn buttons_wheel_and_chords_arrive_and_are_released_once() {
     for _ in 0..2 {
         rig.act(SeatRequest::Release).unwrap();
     }
+    rig.act(SeatRequest::Open { outputs: vec![] }).unwrap();
+    rig.act(point("HEADLESS-1", extent, vec![PointerStep::Move { x: 3, y: 3 }])).unwrap();
+    // The last thing sent: nothing more can come.
+    wait_seen(&canvas, &[Seen::Motion(3.5, 3.5)]);
     rig.act(SeatRequest::Close).unwrap();
     let seen = canvas.take();
     assert_eq!(seen.iter().filter(|seen| **seen == Seen::Button(LEFT, false)).count(), 1, "{seen:?}");

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::act::{compositor, until};
-use super::errors::{Error, failed};
+use super::errors::{Error, abandoned, failed};
 use super::gates::{claim, held};
 use crate::desktop::effect::{CompositorRequest, Effect, FailureKind, SeatRequest, SessionRequest};
 use crate::engine::cx::Cx;
 use crate::engine::observe::give_lease_back;
 use crate::engine::world::rfc3339;
 use crate::handler;
-use crate::lease::rules::{Lease, Request, State, Verdict};
+use crate::lease::rules::{Lease, Request, Verdict};
 use crate::tools::args::Args;
 use crate::tools::declare::{Arg, Audit, Hints, LeaseNeed, Profile, Tool};
 use crate::tools::facts::{Facts, Refused};
@@ -63,8 +63,13 @@ async fn acquire(cx: Cx, args: Args) -> Result<Facts, Refused> {
         Verdict::HeldBy { label, since_wall_ms } => return Err(held(&label, since_wall_ms)),
         _ => return Err(Error::LeaseHeld.because("the last lease is still being given back; try again in a moment")),
     }
+    // Undone whatever happens: a cancelled request may have been carried out all the same.
+    let unlock = cx.defer(Effect::Session(SessionRequest::Unlock));
     let lock = SessionRequest::Lock { label: cx.caller.label.clone(), since_wall_ms: wall_ms };
     if let Err(failure) = cx.run(Effect::Session(lock), LOCK_MS).await {
+        if matches!(failure.kind, FailureKind::Unavailable | FailureKind::NotFound | FailureKind::Refused | FailureKind::Fenced) {
+            cx.disarm(unlock);
+        }
         cx.lease(&Request::Locked(false));
         return Err(match failure.holder {
             Some(other) => held(&other.label, other.since_wall_ms),
@@ -72,18 +77,20 @@ async fn acquire(cx: Cx, args: Args) -> Result<Facts, Refused> {
             None => failed(&cx, &failure),
         });
     }
+    let close = cx.defer(Effect::Seat(SeatRequest::Close));
     let outputs = cx.world(|w| w.desktop.outputs.iter().filter(|o| o.logical.is_some()).map(|o| o.name.clone()).collect());
     if let Err(failure) = cx.run(Effect::Seat(SeatRequest::Open { outputs }), OPEN_MS).await {
-        let refused = failed(&cx, &failure);
-        // Undone here only if nobody else (a stop, a lost lock) began to undo it.
-        if matches!(cx.world(|w| w.lease.state.clone()), State::Acquiring(_)) {
-            let _ = cx.run(Effect::Session(SessionRequest::Unlock), LOCK_MS).await;
-            cx.lease(&Request::Locked(false));
-        }
-        return Err(refused);
+        cx.lease(&Request::Locked(false));
+        return Err(failed(&cx, &failure));
+    }
+    if let Some(reason) = cx.abandoned() {
+        cx.lease(&Request::Locked(false));
+        return Err(cx.world(|w| abandoned(w, reason)));
     }
     match cx.lease(&Request::Locked(true)) {
         Verdict::Yours(lease) => {
+            cx.disarm(close);
+            cx.disarm(unlock);
             cx.world(|w| {
                 w.users_window = w.desktop.focused_window;
                 w.users_workspace = w.desktop.focused_workspace().map(|ws| ws.id);
@@ -107,6 +114,7 @@ async fn release(cx: Cx, args: Args) -> Result<Facts, Refused> {
     }
     let verdict = cx.lease(&Request::Release(claim(&cx.caller, &args)));
     if verdict == Verdict::GiveBack {
+        cx.shield();
         cx.raise_fence();
         give_lease_back(cx.clone()).await?;
     }

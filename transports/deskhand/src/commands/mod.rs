@@ -1,13 +1,21 @@
 //! What each subcommand does.
 
+mod completions;
+mod doctor;
 mod guard;
 mod mcp;
+mod recover;
+mod replay;
+mod setup;
 mod status;
 mod stop;
+mod tools;
+mod r#try;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Format};
 use crate::environment::Place;
 
 /// Why a command failed, by what the person can do about it.
@@ -43,8 +51,24 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failed> {
         Command::Status { json } => status::run(Place::from_environment()?, json),
         Command::Stop => stop::stop(&Place::from_environment()?),
         Command::Resume => stop::resume(&Place::from_environment()?),
+        Command::Recover => recover::run(&Place::from_environment()?),
+        Command::Doctor { json } => doctor::run(Place::from_environment(), json),
+        Command::Setup { client, write_policy } => setup::run(&Place::from_environment()?, client, write_policy),
+        Command::Tools { format, json } => tools::run(if json { Format::Json } else { format }),
+        Command::Replay { files } => replay::run(&files),
+        Command::Try { out, no_install } => r#try::run(out, no_install),
+        Command::Completions { shell } => completions::run(shell),
         Command::Guard { socket } => guard::run(&socket),
-        other => Err(Failed::Usage(format!("not built yet: {other:?}"))),
+        Command::Child { parent, argv } => r#try::child(parent, &argv),
+    }
+}
+
+/// To stdout. A reader that went away is no failure: there is nobody left to tell.
+pub fn print(text: &str) -> Result<(), Failed> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failed::File(format!("stdout can't be written: {e}"))),
+        _ => Ok(()),
     }
 }
 

@@ -1,0 +1,91 @@
+//! `deskhand setup`: what a person adds to other programs' configuration, printed; and the example policy file.
+
+mod binds;
+mod clients;
+mod example;
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use deskhand_core::desktop::event::CompositorKind;
+
+use super::{Failed, print};
+use crate::cli::Client;
+use crate::edges::compositor_kind;
+use crate::environment::Place;
+
+pub fn run(place: &Place, client: Option<Client>, write_policy: bool) -> Result<ExitCode, Failed> {
+    let policy_file = place.paths("").policy_file().to_owned();
+    if write_policy {
+        print(&write(&policy_file)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let program = this_program()?;
+    match client {
+        Some(client) => print(&clients::configuration(client, &program, &forwarded()))?,
+        None => print(&everything(place, &program, &policy_file))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn everything(place: &Place, program: &str, policy_file: &Path) -> String {
+    let binds = match compositor_kind(place) {
+        Some(CompositorKind::Niri) => binds::niri(program),
+        Some(CompositorKind::Sway) => binds::sway(program),
+        None => format!("{}\n{}", binds::niri(program), binds::sway(program)),
+    };
+    let client = |client| clients::configuration(client, program, &forwarded());
+    let parts = [
+        ("1. A key that stops every agent at once", binds),
+        ("2. The client: Claude Code", client(Client::ClaudeCode)),
+        ("   or Codex", client(Client::Codex)),
+        ("   or any other that reads \"mcpServers\"", client(Client::Json)),
+        (
+            "3. The policy: what agents may do",
+            format!(
+                "Without a file the defaults hold: every tool, no presets to launch.\n\
+                 `deskhand setup --write-policy` writes this example to {}\nif there is no file yet.\n\n{}",
+                policy_file.display(),
+                example::text()
+            ),
+        ),
+        ("4. Is all that is needed there?", "deskhand doctor\n".into()),
+    ];
+    parts.iter().map(|(title, text)| format!("{title}\n{}\n{text}", "-".repeat(title.len()))).collect::<Vec<_>>().join("\n")
+}
+
+/// This program's absolute path, as text that other programs can hold.
+fn this_program() -> Result<String, Failed> {
+    let path = std::env::current_exe().map_err(|e| Failed::Not(format!("this program's own path isn't known: {e}")))?;
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| Failed::Not(format!("this program's path {path:?} isn't UTF-8 text; move it to one that is")))
+}
+
+/// The variables of this session that the server can't do without, for clients that don't hand theirs on.
+fn forwarded() -> Vec<(&'static str, String)> {
+    ["XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"]
+        .into_iter()
+        .filter_map(|name| Some((name, std::env::var(name).ok().filter(|value| !value.is_empty())?)))
+        .collect()
+}
+
+/// Writes the example unless there is a file; says which.
+fn write(path: &PathBuf) -> Result<String, Failed> {
+    let failed = |e: std::io::Error| Failed::File(format!("{} can't be written: {e}", path.display()));
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    }
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            return Ok(format!("There is a policy file already; {} was left as it is.\n", path.display()));
+        }
+        Err(e) => return Err(failed(e)),
+    };
+    file.write_all(example::text().as_bytes()).map_err(failed)?;
+    Ok(format!("Wrote {}; a server reads it when it starts.\n", path.display()))
+}
