@@ -1,1 +1,1 @@
-
+//! Plays a trace.

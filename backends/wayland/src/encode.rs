@@ -314,6 +314,7 @@ mod timing {
                 file.len()
             });
         }
+        std::fs::write("/tmp/a.jpg", { let source = ImageRef::new(w, h, &data, PixelType::U8x4).unwrap(); let mut t = Image::new(1280, 720, PixelType::U8x4); Resizer::new().resize(&source, &mut t, &ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom)).use_alpha(false)).unwrap(); crate::jpeg::encode(t.buffer(), (1280,720), Order::Bgra, 80).unwrap() }).unwrap(); std::fs::write("/tmp/b.jpg", crate::jpeg::encode(&small, (1280,720), Order::Bgra, 80).unwrap()).unwrap();
         best("turn90", &mut || turn(&small, (1280, 720), Transform::Rotate90).len());
         best("base64", &mut || base64_simd::STANDARD.encode_type::<Vec<u8>>(&small[..300_000]).len());
         let up = Upright { data: small.clone().into(), size: (1280, 720), order: Order::Bgra };

@@ -15,7 +15,7 @@ pub(crate) fn encode(data: &[u8], (width, height): (u32, u32), order: Order, qua
     };
     let mut file = Vec::with_capacity(data.len() / 8);
     let mut encoder = Encoder::new(&mut file, quality);
-    encoder.set_sampling_factor(SamplingFactor::F_2_2);
+    encoder.set_sampling_factor(SamplingFactor::F_1_1);
     encoder.encode(data, side(width)?, side(height)?, colours).map_err(|error| bug(error.to_string()))?;
     Ok(file)
 }

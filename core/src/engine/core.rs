@@ -7,6 +7,7 @@ use super::calls::Calls;
 use super::cx::lock;
 use super::io::{Conn, Input, Output, TimerKind};
 use super::random::Random;
+use super::startup::Startup;
 use super::timers::Timers;
 use super::world::World;
 use crate::policy::{Policy, PolicyState};
@@ -59,13 +60,14 @@ pub struct Core {
     /// Set once a lease is to be given back and no call does it yet.
     pub(crate) give_back: bool,
     pub(crate) shutting_down: bool,
+    pub(crate) startup: Startup,
 }
 
 impl Core {
     /// `seed` is 32 bytes of the system's randomness; `now` is on the clock of all later inputs.
     pub fn new(config: Config, seed: [u8; 32], now: Time) -> Self {
         let world = World::new(&config, Random::new(seed), now);
-        Self {
+        let mut core = Self {
             listings: Listings::new(config.toolset),
             toolset: config.toolset,
             server_version: config.server_version,
@@ -78,7 +80,10 @@ impl Core {
             world: Arc::new(Mutex::new(world)),
             give_back: false,
             shutting_down: false,
-        }
+            startup: Startup::default(),
+        };
+        core.begin_startup(now);
+        core
     }
 
     /// Due timers first, in order, each to a fixpoint; then the input, to a fixpoint.
@@ -118,7 +123,7 @@ impl Core {
 
     /// Calls of this connection that have no answer yet.
     pub fn in_flight(&self, conn: Conn) -> usize {
-        self.calls.of(conn)
+        self.calls.of(conn) + self.startup.of(conn)
     }
 
     pub(crate) fn world_mut<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
@@ -151,12 +156,13 @@ impl Core {
             TimerKind::Overdue { op } => self.overdue(op),
             TimerKind::GiveUp { call } => self.give_up(call),
             TimerKind::LeaseIdle => self.lease_idle(),
-            TimerKind::Sweep => {}
+            TimerKind::Startup => self.end_startup(),
         }
     }
 
     /// Until nothing is ready: handlers, the lane, the lease's end, what changed for the lists.
     pub(super) fn settle(&mut self) {
+        self.end_startup_if_ready();
         for _ in 0..STEP_CAP {
             let moved = self.poll_ready() || self.advance_lane() || self.start_giving_back();
             if !moved {

@@ -98,8 +98,8 @@ pub enum TimerKind {
     Overdue { op: Op },
     /// An abandoned call's effects are waited for no longer.
     GiveUp { call: CallId },
+    /// Looking for the desktop has taken long enough.
+    Startup,
     /// The lease has been idle.
     LeaseIdle,
-    /// Frames that no lease needs any more.
-    Sweep,
 }

@@ -8,5 +8,6 @@ pub mod io;
 pub mod observe;
 pub mod random;
 mod restart;
+pub mod startup;
 pub mod timers;
 pub mod world;

@@ -6,6 +6,7 @@ use super::core::{Config, Core};
 use super::cx::{Cx, Reason};
 use super::io::{Output, TimerKind};
 use super::random::Random;
+use super::startup::Told;
 use super::world::{StopFlag, Stream, World};
 use crate::desktop::effect::{Effect, ScreenRequest, SeatRequest, SessionRequest};
 use crate::desktop::event::{Availability, CompositorState, LockState, Observation};
@@ -47,6 +48,7 @@ impl World {
             generation: 1,
             binds: None,
             random,
+            told: Told::default(),
         }
     }
 }
@@ -54,6 +56,7 @@ impl World {
 impl Core {
     pub(super) fn observed(&mut self, observation: Observation) {
         self.listings.dirty = true;
+        self.world_mut(|w| w.note_told(&observation));
         match observation {
             Observation::Desktop(event) => {
                 if self.world_mut(|w| w.learn(&event)) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::desktop::effect::Holder;
 use super::random::Random;
-use crate::desktop::event::{Availability, CompositorInfo, DesktopEvent, LockState};
+use super::startup::Told;
+use crate::desktop::event::{Availability, CompositorInfo, CompositorState, DesktopEvent, LockState, Observation};
 use crate::desktop::history::History;
 use crate::desktop::state::Desktop;
 use crate::lease::rules::Table;
@@ -45,6 +46,7 @@ pub struct World {
     /// The compositor's own key combinations, lower case; asked once per lease (sway).
     pub binds: Option<Arc<Vec<String>>>,
     pub(crate) random: Random,
+    pub told: Told,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,19 @@ impl World {
             self.history.push(Desktop::clone(&self.desktop));
         }
         changed
+    }
+
+    pub(crate) fn note_told(&mut self, observation: &Observation) {
+        match observation {
+            // Up is only half of it: the desktop is known once its stream is.
+            Observation::Compositor(CompositorState::Up(_)) => {}
+            Observation::Compositor(_) => self.told.compositor = true,
+            Observation::Stop { .. } => self.told.stop = true,
+            Observation::Lock { .. } => self.told.lock = true,
+            Observation::Screen(_) => self.told.screen = true,
+            Observation::Seat(_) => self.told.seat = true,
+            _ => {}
+        }
     }
 
     pub fn wall_ms(&self) -> u64 {

@@ -52,6 +52,7 @@ impl Core {
         if self.connections.remove(&conn).is_none() {
             return;
         }
+        self.startup.forget(conn);
         for id in self.calls_of(conn) {
             self.abandon(id, Reason::Cancelled);
         }

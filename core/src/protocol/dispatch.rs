@@ -79,14 +79,22 @@ impl Core {
 
     fn one(&mut self, to: Return, message: Message) {
         match message {
-            Message::Request { id, method, params } => match self.request(to, &id, &method, params) {
-                Ok(Some(result)) => self.succeed(to, &id, result),
-                Ok(None) => {}
+            Message::Request { id, method, params } => match self.hold(to, &id, &method, params) {
+                Ok(true) => {}
+                Ok(false) => self.request_and_answer(to, &id, &method, params),
                 Err(error) => self.fail(to, Some(&id), &error),
             },
             Message::Notification { method, params } => self.notification(to.conn, &method, params),
             Message::Response { .. } => {}
             Message::Invalid { id, error } => self.fail(to, id.as_ref(), &error),
+        }
+    }
+
+    pub(crate) fn request_and_answer(&mut self, to: Return, id: &RequestId, method: &str, params: Option<&RawValue>) {
+        match self.request(to, id, method, params) {
+            Ok(Some(result)) => self.succeed(to, id, result),
+            Ok(None) => {}
+            Err(error) => self.fail(to, Some(id), &error),
         }
     }
 
@@ -153,6 +161,7 @@ impl Core {
                 if let Some(call) = self.calls.find(conn, &id) {
                     self.abandon(call, Reason::Cancelled);
                 }
+                self.startup.cancel(conn, &id);
                 self.end_subscription(conn, &id);
             }
             _ => {}

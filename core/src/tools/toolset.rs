@@ -22,6 +22,8 @@ pub struct Toolset {
     pub result_meta: Option<&'static str>,
     pub negotiation: Negotiation,
     pub retired: &'static [Retired],
+    /// Whether the outside was looked at; until then (for a bounded time) lists and calls wait.
+    pub ready: fn(&World) -> bool,
     /// Whether the tool is listed now. Evaluated live.
     pub listed: fn(&World, &Tool) -> bool,
     /// Stands before every call; a refusal means that nothing was done.

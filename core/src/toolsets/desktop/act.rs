@@ -12,6 +12,7 @@ use crate::desktop::state::Desktop;
 use crate::engine::cx::{Cx, Either, select};
 use crate::engine::world::Stream;
 use crate::tools::args::Args;
+use crate::tools::declare::LeaseNeed;
 use crate::tools::facts::{Facts, Image, Refused};
 
 /// The event stream is done with an action when it was quiet for this long,
@@ -191,13 +192,20 @@ pub async fn finish(cx: &Cx, args: &Args, before: Before, mut report: Report) ->
     let in_doubt = matches!(report.observed, "timeout" | "pending" | "ambiguous" | "none" | "unknown" | "interrupted" | "uncertain");
     let asked = args.flag_if_declared("screenshot");
     if in_doubt || asked {
-        attach_image(cx, &mut facts, report.output, asked && !in_doubt).await;
+        attach_image(cx, args, &mut facts, report.output, asked && !in_doubt).await;
     }
     Ok(facts)
 }
 
 /// Puts a fresh image beside the facts, or the reason why there is none.
-pub async fn attach_image(cx: &Cx, facts: &mut Facts, output: Option<String>, settle: bool) {
+pub async fn attach_image(cx: &Cx, args: &Args, facts: &mut Facts, output: Option<String>, settle: bool) {
+    let lease = screenshot::lease_of(cx, args);
+    // Who only looks may ask for an image without a lease, as with screenshot itself.
+    let asked_without = args.tool().lease == LeaseNeed::No && args.flag_if_declared("screenshot");
+    if lease.is_none() && !asked_without {
+        facts.data.insert("no_screenshot".into(), json!("lease_required: an image in doubt comes to the lease's holder only"));
+        return;
+    }
     let output = output.or_else(|| cx.world(|w| w.desktop.focused_output().map(|o| o.name.clone())));
     let mut settled = None;
     if settle && let Some(output) = output.clone() {
@@ -207,7 +215,7 @@ pub async fn attach_image(cx: &Cx, facts: &mut Facts, output: Option<String>, se
             _ => Some(false),
         };
     }
-    match screenshot::fresh(cx, output).await {
+    match screenshot::fresh(cx, output, lease).await {
         Ok((mut about, encoded)) => {
             if let Some(settled) = settled {
                 about.insert("settled".into(), json!(settled));

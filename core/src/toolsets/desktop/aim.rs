@@ -173,7 +173,7 @@ async fn changed(cx: &Cx, target: &Target, differing: f64) -> Refused {
         Error::TargetChanged.remedy()
     );
     let mut refused = Error::TargetChanged.because(detail);
-    if let Ok((about, image)) = super::screenshot::fresh(cx, Some(target.output.clone())).await
+    if let Ok((about, image)) = super::screenshot::fresh(cx, Some(target.output.clone()), target.shot.lease.clone()).await
         && let Refused::Named(named) = &mut refused
     {
         named.more.insert("screenshot".into(), Value::Object(about));

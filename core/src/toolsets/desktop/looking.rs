@@ -198,7 +198,7 @@ async fn wait_for(cx: Cx, args: Args) -> Result<Facts, Refused> {
     if observed != "met" && cx.input_ended() {
         facts.data.insert("note".into(), json!("the client's input ended; the wait was cut short"));
     } else if args.flag("screenshot") || observed != "met" {
-        attach_image(&cx, &mut facts, None, false).await;
+        attach_image(&cx, &args, &mut facts, None, false).await;
     }
     Ok(facts)
 }

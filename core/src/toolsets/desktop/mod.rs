@@ -57,6 +57,7 @@ pub static DESKTOP: Toolset = Toolset {
     result_meta: None,
     negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },
     retired: &[],
+    ready,
     listed,
     gate: gates::gate,
     busy: || errors::Error::Busy.plain("Too many calls are in flight."),
@@ -67,6 +68,12 @@ pub static DESKTOP: Toolset = Toolset {
     knows: |w| Box::new(audit::WorldKnows(w)),
     audit_outcome: audit::outcome,
 };
+
+/// There is no compositor, or all that belongs to one has told of itself.
+fn ready(w: &World) -> bool {
+    let told = w.told;
+    told.compositor && (w.compositor.is_err() || (told.stop && told.lock && told.screen && told.seat))
+}
 
 /// Without a reachable compositor the list is niri's.
 fn listed(w: &World, tool: &Tool) -> bool {

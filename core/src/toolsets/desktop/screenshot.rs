@@ -75,8 +75,8 @@ async fn screenshot(cx: Cx, args: Args) -> Result<Facts, Refused> {
     Ok(Facts { data, image: encoded.map(|encoded| Image { encoded, first: true }), compact: None })
 }
 
-/// A default image of an output, with its geometry.
-pub async fn fresh(cx: &Cx, output: Option<String>) -> Result<(Map<String, Value>, Option<EncodedImage>), Refused> {
+/// A default image of an output, with its geometry. `lease` is the asker's own, whose screenshot it becomes.
+pub async fn fresh(cx: &Cx, output: Option<String>, lease: Option<String>) -> Result<(Map<String, Value>, Option<EncodedImage>), Refused> {
     cx.world(|w| {
         gates::reachable(w)?;
         gates::not_stopped(w)?;
@@ -87,8 +87,6 @@ pub async fn fresh(cx: &Cx, output: Option<String>) -> Result<(Map<String, Value
         Some(name) => name,
         None => focused_output(cx)?,
     };
-    let lease = cx.world(|w| w.lease.held().map(|l| l.token.clone()));
-    let Some(lease) = lease else { return Err(Error::LeaseRequired.because("the lease is gone")) };
     let wanted = Wanted {
         output,
         region: None,
@@ -98,7 +96,7 @@ pub async fn fresh(cx: &Cx, output: Option<String>) -> Result<(Map<String, Value
         format: ImageFormat::Jpeg,
         save: None,
         since: None,
-        lease: Some(lease),
+        lease,
     };
     capture(cx, wanted).await
 }
@@ -165,7 +163,7 @@ fn save_to(cx: &Cx, name: &str) -> Result<SaveTo, Refused> {
 }
 
 /// The lease whose screenshot this is: the one given, or the session's own.
-fn lease_of(cx: &Cx, args: &Args) -> Option<String> {
+pub fn lease_of(cx: &Cx, args: &Args) -> Option<String> {
     let claim = gates::claim(&cx.caller, args);
     cx.world(|w| match w.lease.check(&claim) {
         crate::lease::rules::Verdict::Yours(lease) => Some(lease.token),

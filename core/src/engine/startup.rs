@@ -1,0 +1,91 @@
+//! Until the outside was looked at once, or a bound is over, lists and calls wait: a client's first call must not be
+//! told that there is no desktop only because it came a few milliseconds early.
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+
+use super::core::Core;
+use super::io::{Conn, TimerKind};
+use crate::protocol::dispatch::Return;
+use crate::rpc::error::RpcError;
+use crate::rpc::id::RequestId;
+use crate::time::Time;
+
+/// How long looking may take.
+const BOUND_MS: u64 = 1500;
+/// How many requests may wait for it.
+const HELD_MAX: usize = 256;
+
+#[derive(Default)]
+pub(crate) struct Startup {
+    over: bool,
+    held: VecDeque<Held>,
+}
+
+struct Held {
+    to: Return,
+    id: RequestId,
+    method: String,
+    params: Option<Box<RawValue>>,
+}
+
+/// What was told at least once, be it that it isn't there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    pub compositor: bool,
+    pub stop: bool,
+    pub lock: bool,
+    pub screen: bool,
+    pub seat: bool,
+}
+
+impl Startup {
+    pub fn of(&self, conn: Conn) -> usize {
+        self.held.iter().filter(|h| h.to.conn == conn).count()
+    }
+
+    pub fn forget(&mut self, conn: Conn) {
+        self.held.retain(|h| h.to.conn != conn);
+    }
+
+    pub fn cancel(&mut self, conn: Conn, id: &RequestId) {
+        self.held.retain(|h| h.to.conn != conn || h.id != *id);
+    }
+}
+
+impl Core {
+    pub(super) fn begin_startup(&mut self, now: Time) {
+        self.timers.set(TimerKind::Startup, now + BOUND_MS);
+        self.end_startup_if_ready();
+    }
+
+    /// Whether the request waits; then it is answered later.
+    pub(crate) fn hold(&mut self, to: Return, id: &RequestId, method: &str, params: Option<&RawValue>) -> Result<bool, RpcError> {
+        if self.startup.over || !matches!(method, "tools/list" | "tools/call") {
+            return Ok(false);
+        }
+        if self.startup.held.len() >= HELD_MAX {
+            return Err(RpcError::invalid_request("Invalid Request: the server is starting and too many requests wait; send it again"));
+        }
+        self.startup.held.push_back(Held { to, id: id.clone(), method: method.to_string(), params: params.map(ToOwned::to_owned) });
+        Ok(true)
+    }
+
+    pub(super) fn end_startup_if_ready(&mut self) {
+        if !self.startup.over && self.look(|w| (self.toolset.ready)(w)) {
+            self.end_startup();
+        }
+    }
+
+    pub(super) fn end_startup(&mut self) {
+        self.startup.over = true;
+        self.timers.clear(TimerKind::Startup);
+        // What is listed from here on is what clients are told first.
+        self.listings.dirty = true;
+        self.listings.announced = None;
+        while let Some(held) = self.startup.held.pop_front() {
+            self.request_and_answer(held.to, &held.id, &held.method, held.params.as_deref());
+        }
+    }
+}
