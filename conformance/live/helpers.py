@@ -34,13 +34,8 @@ def drag(client, start, end, later=False, **arguments):
 
 def until(client, kind, value=True):
     """`wait_for`'s condition; `screen_stable` has no value of its own."""
-    schema = _resolve(client, "wait_for", client.schema("wait_for")["properties"]["until"])
-    for variant in [schema, *schema.get("anyOf", []), *schema.get("oneOf", [])]:
-        variant = _resolve(client, "wait_for", variant)
-        if kind in variant.get("properties", {}):
-            declared = _resolve(client, "wait_for", variant["properties"][kind])
-            return {kind: {} if kind == "screen_stable" and declared.get("type") == "object" else value}
-    return kind
+    assert "until" in client.schema("wait_for")["properties"]
+    return kind if kind == "screen_stable" else {kind: value}
 
 
 def screenshot(client, **arguments):

@@ -70,13 +70,14 @@ def test_a_hang(own):
     canvas = own.session.canvas(3)
     client = own.server()
     client.acquire()
+    window = canvas_id(client)
     own.session.sway.send_signal(signal.SIGSTOP)
     try:
         began = time.monotonic()
         calls = {
             "status": client.call_later("status"),
             "screenshot": client.call_later("screenshot"),
-            "focus": client.call_later("focus", window_id=canvas_id(client)),
+            "focus": client.call_later("focus", window_id=window),
             "key": client.call_later("key", keys=["a"]),
         }
         status = client.result(calls.pop("status"), 10)

@@ -1,5 +1,7 @@
 //! Random lives of a core: whatever comes in whichever order, its promises hold.
 
+#![allow(clippy::disallowed_methods)] // a test may ask its environment
+
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +35,8 @@ enum Op {
     Closed(u64),
     UserInput,
     Audit(bool),
+    /// A bug was met, and the core began anew.
+    Restart,
     Garbage(Vec<u8>),
 }
 
@@ -94,6 +98,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (1..4u64).prop_map(Op::Closed),
         1 => Just(Op::UserInput),
         1 => any::<bool>().prop_map(Op::Audit),
+        1 => Just(Op::Restart),
         1 => proptest::collection::vec(any::<u8>(), 0..20).prop_map(Op::Garbage),
     ]
 }
@@ -219,6 +224,11 @@ impl Model {
             Op::Closed(id) => self.observe(Observation::Desktop(DesktopEvent::WindowClosed(id))),
             Op::UserInput => self.observe(Observation::UserInput),
             Op::Audit(well) => self.step(Input::AuditWritten(if well { Ok(()) } else { Err("disk full".into()) })),
+            Op::Restart => {
+                self.rig.core.restart([5; 32]);
+                let outputs = self.rig.drain();
+                self.check(&outputs);
+            }
             Op::Garbage(bytes) => {
                 let number = self.number(1);
                 self.step(Input::Message { conn: Conn(number), route: Route(0), bytes: Bytes::from(bytes) });
@@ -255,6 +265,10 @@ impl Model {
 
     fn step(&mut self, input: Input) {
         let outputs = self.rig.feed(input);
+        self.check(&outputs);
+    }
+
+    fn check(&mut self, outputs: &[Output]) {
         for (i, output) in outputs.iter().enumerate() {
             match output {
                 Output::Fence(generation) => {
@@ -364,7 +378,8 @@ proptest! {
         ops in proptest::collection::vec(op(), 0..80),
         drain_at in proptest::collection::vec(any::<bool>(), 1..50),
     ) {
-        let model = run(ops);
+        // A restart isn't an input.
+        let model = run(ops.into_iter().filter(|op| !matches!(op, Op::Restart)).collect());
         let mut late = Core::new(config(), [3; 32], support::START);
         let mut got = Vec::new();
         for (i, (at, input)) in model.rig.inputs.iter().enumerate() {

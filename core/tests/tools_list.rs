@@ -1,5 +1,7 @@
 //! What clients see of the tools, per revision, held as files; `UPDATE_SNAPSHOTS=1` writes them anew.
 
+#![allow(clippy::disallowed_methods)] // a test may ask its environment
+
 mod support;
 
 use std::path::PathBuf;

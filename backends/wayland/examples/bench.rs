@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deskhand_core::desktop::effect::{CaptureRequest, Failure, FrameId, ImageFormat, Reply, ScreenRequest, SeatRequest};
+use deskhand_core::desktop::effect::{
+    CaptureRequest, Failure, FrameId, ImageFormat, Reply, ScreenRequest, SeatRequest,
+};
 use deskhand_core::desktop::geometry::Transform;
 use deskhand_ports::{Fence, PressJournal, Pressed, Screen, Seat, Ticket};
 use deskhand_wayland::{WaylandScreen, WaylandSeat};
@@ -24,7 +26,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (label, format, pause, since) in [
         ("jpeg, one after the other", ImageFormat::Jpeg, 0, None),
         ("jpeg, 100 ms apart", ImageFormat::Jpeg, 100, None),
-        ("no image (unchanged), 100 ms apart", ImageFormat::Jpeg, 100, Some(FrameId(1))),
+        (
+            "no image (unchanged), 100 ms apart",
+            ImageFormat::Jpeg,
+            100,
+            Some(FrameId(1)),
+        ),
         ("png, 100 ms apart", ImageFormat::Png, 100, None),
     ] {
         let times = (0..ROUNDS).map(|_| {
@@ -51,7 +58,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         });
         let times: Vec<_> = times.collect::<Result<_, _>>()?;
-        println!("{label}: {} {:?}", spread(times.iter().map(|(time, _)| *time)), times[0].1);
+        println!(
+            "{label}: {} {:?}",
+            spread(times.iter().map(|(time, _)| *time)),
+            times[0].1
+        );
     }
     let times = (0..ROUNDS / 2).map(|_| {
         let begun = Instant::now();
@@ -63,7 +74,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .status();
         status.map(|_| begun.elapsed())
     });
-    println!("grim png: {}", spread(times.collect::<Result<Vec<_>, _>>()?.into_iter()));
+    println!(
+        "grim png: {}",
+        spread(times.collect::<Result<Vec<_>, _>>()?.into_iter())
+    );
     typing(&socket, &output, &runtime)
 }
 
@@ -77,17 +91,35 @@ impl PressJournal for NoJournal {
     fn released(&self, _: Pressed) {}
 }
 
-fn typing(socket: &Path, output: &str, runtime: &tokio::runtime::Runtime) -> Result<(), Box<dyn std::error::Error>> {
-    let seat = WaylandSeat::start(socket.to_owned(), Arc::new(|seen| eprintln!("{seen:?}")), Arc::new(NoJournal))?;
-    runtime.block_on(seat.request(SeatRequest::Open { outputs: vec![output.to_owned()] }, ticket()))?;
+fn typing(
+    socket: &Path,
+    output: &str,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let seat = WaylandSeat::start(
+        socket.to_owned(),
+        Arc::new(|seen| eprintln!("{seen:?}")),
+        Arc::new(NoJournal),
+    )?;
+    runtime.block_on(seat.request(
+        SeatRequest::Open {
+            outputs: vec![output.to_owned()],
+        },
+        ticket(),
+    ))?;
     let file = std::env::temp_dir().join(format!("deskhand-bench-{}", std::process::id()));
     let program = |name: &str| {
         let mut command = Command::new(name);
-        command.env("XDG_RUNTIME_DIR", socket.parent().unwrap_or(socket)).env("WAYLAND_DISPLAY", socket);
+        command
+            .env("XDG_RUNTIME_DIR", socket.parent().unwrap_or(socket))
+            .env("WAYLAND_DISPLAY", socket);
         command
     };
     let script = format!("stty -icanon -echo; touch {0}; cat > {0}", file.display());
-    let mut foot = program("foot").args(["sh", "-c", &script]).stderr(Stdio::null()).spawn()?;
+    let mut foot = program("foot")
+        .args(["sh", "-c", &script])
+        .stderr(Stdio::null())
+        .spawn()?;
     let read = || std::fs::read_to_string(&file).unwrap_or_default();
     let until = |expected: &str| {
         let limit = Instant::now() + Duration::from_secs(30);
@@ -104,16 +136,31 @@ fn typing(socket: &Path, output: &str, runtime: &tokio::runtime::Runtime) -> Res
     let mut expected = String::new();
     for (label, text) in [
         ("500 ASCII characters", text.clone()),
-        ("mixed scripts", "héllo Wörld привет 日本 😀 {}[]|~ ?!\"'\\".into()),
-        ("300 symbols", (0x4e00..0x4e00 + 300).filter_map(char::from_u32).collect()),
+        (
+            "mixed scripts",
+            "héllo Wörld привет 日本 😀 {}[]|~ ?!\"'\\".into(),
+        ),
+        (
+            "300 symbols",
+            (0x4e00..0x4e00 + 300).filter_map(char::from_u32).collect(),
+        ),
     ] {
         let begun = Instant::now();
-        let outcome = runtime.block_on(seat.request(SeatRequest::Text { text: text.clone(), submit: false }, ticket()))?;
+        let outcome = runtime.block_on(seat.request(
+            SeatRequest::Text {
+                text: text.clone(),
+                submit: false,
+            },
+            ticket(),
+        ))?;
         let handled = begun.elapsed();
         expected += &text;
         until(&expected);
         let exact = read() == expected;
-        println!("{label}: {outcome:?}, handled after {handled:.1?}, read after {:.1?}, exact: {exact}", begun.elapsed());
+        println!(
+            "{label}: {outcome:?}, handled after {handled:.1?}, read after {:.1?}, exact: {exact}",
+            begun.elapsed()
+        );
         expected = read();
     }
     let begun = Instant::now();
@@ -121,7 +168,10 @@ fn typing(socket: &Path, output: &str, runtime: &tokio::runtime::Runtime) -> Res
     let took = begun.elapsed();
     expected += &text;
     until(&expected);
-    println!("wtype, 500 ASCII characters: {took:.1?}, exact: {}", read() == expected);
+    println!(
+        "wtype, 500 ASCII characters: {took:.1?}, exact: {}",
+        read() == expected
+    );
     foot.kill()?;
     foot.wait()?;
     std::fs::remove_file(&file)?;
@@ -130,12 +180,22 @@ fn typing(socket: &Path, output: &str, runtime: &tokio::runtime::Runtime) -> Res
 
 fn ticket() -> Ticket {
     let deadline = Instant::now() + Duration::from_secs(10);
-    Ticket { fence: Fence::default(), generation: 0, cancelled: Arc::default(), deadline }
+    Ticket {
+        fence: Fence::default(),
+        generation: 0,
+        cancelled: Arc::default(),
+        deadline,
+    }
 }
 
 fn spread(times: impl Iterator<Item = Duration>) -> String {
     let mut ms: Vec<f64> = times.map(|time| time.as_secs_f64() * 1000.0).collect();
     ms.sort_by(f64::total_cmp);
     let at = |share: f64| ms[((ms.len() - 1) as f64 * share) as usize];
-    format!("p10 {:.1} p50 {:.1} p90 {:.1} ms", at(0.1), at(0.5), at(0.9))
+    format!(
+        "p10 {:.1} p50 {:.1} p90 {:.1} ms",
+        at(0.1),
+        at(0.5),
+        at(0.9)
+    )
 }

@@ -30,7 +30,11 @@ const CANCEL_SLICE: Duration = Duration::from_millis(20);
 const MOST_TRIES: u32 = 3;
 
 pub(crate) enum Command {
-    Request { request: ScreenRequest, ticket: Ticket, reply: ReplySlot },
+    Request {
+        request: ScreenRequest,
+        ticket: Ticket,
+        reply: ReplySlot,
+    },
     Returned(Slot),
     Stop,
 }
@@ -52,12 +56,14 @@ impl WaylandScreen {
         let (mailbox, inbox) = mailbox()?;
         let (work, jobs) = channel::<Work>();
         // Lower than the capture thread in nothing but its duty: it may be busy for tens of milliseconds.
-        thread::Builder::new().name("deskhand-image".into()).spawn(move || {
-            for work in jobs {
-                // A bug in one image must not end all later ones; its reply says that it was lost.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            }
-        })?;
+        thread::Builder::new()
+            .name("deskhand-image".into())
+            .spawn(move || {
+                for work in jobs {
+                    // A bug in one image must not end all later ones; its reply says that it was lost.
+                    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+                }
+            })?;
         let capture = Capture {
             keeper: Keeper::new(socket, Role::Capture),
             grabs: Grabs::new(mailbox.clone()),
@@ -66,7 +72,9 @@ impl WaylandScreen {
             work,
             observe,
         };
-        thread::Builder::new().name("deskhand-capture".into()).spawn(move || capture.run(&inbox))?;
+        thread::Builder::new()
+            .name("deskhand-capture".into())
+            .spawn(move || capture.run(&inbox))?;
         Ok(Self { mailbox })
     }
 }
@@ -81,7 +89,11 @@ impl Drop for WaylandScreen {
 impl Screen for WaylandScreen {
     async fn request(&self, request: ScreenRequest, ticket: Ticket) -> Outcome {
         let (reply, outcome) = ReplySlot::new();
-        self.mailbox.send(Command::Request { request, ticket, reply });
+        self.mailbox.send(Command::Request {
+            request,
+            ticket,
+            reply,
+        });
         outcome_of(outcome, "capture").await
     }
 }
@@ -98,7 +110,11 @@ struct Job {
 enum Stage {
     /// The connection isn't greeted yet.
     Waiting,
-    Grabbing { key: u64, want: Option<Rect>, tries: u32 },
+    Grabbing {
+        key: u64,
+        want: Option<Rect>,
+        tries: u32,
+    },
     Settling(Box<Settle>),
     /// With the image thread, which replies.
     Finishing,
@@ -119,8 +135,17 @@ impl Capture {
             inbox.hush();
             while let Some(command) = inbox.next() {
                 match command {
-                    Command::Request { request, ticket, reply } => {
-                        self.jobs.push(Job { request, ticket, reply, stage: Stage::Waiting });
+                    Command::Request {
+                        request,
+                        ticket,
+                        reply,
+                    } => {
+                        self.jobs.push(Job {
+                            request,
+                            ticket,
+                            reply,
+                            stage: Stage::Waiting,
+                        });
                     }
                     Command::Returned(slot) => self.grabs.give_back(slot),
                     Command::Stop => return,
@@ -138,7 +163,12 @@ impl Capture {
 
     fn wake_at(&self) -> Instant {
         let now = Instant::now();
-        let mut at = now + if self.jobs.is_empty() { Duration::from_secs(60) } else { CANCEL_SLICE };
+        let mut at = now
+            + if self.jobs.is_empty() {
+                Duration::from_secs(60)
+            } else {
+                CANCEL_SLICE
+            };
         for job in &self.jobs {
             at = at.min(job.ticket.deadline);
             if let Stage::Settling(settle) = &job.stage {
@@ -153,8 +183,12 @@ impl Capture {
         for job in std::mem::take(&mut self.jobs) {
             match job.stage {
                 Stage::Finishing => self.jobs.push(job),
-                Stage::Waiting => job.reply.send(fail(FailureKind::Unavailable, detail.clone())),
-                Stage::Grabbing { .. } | Stage::Settling(_) => job.reply.send(fail(FailureKind::Lost, detail.clone())),
+                Stage::Waiting => job
+                    .reply
+                    .send(fail(FailureKind::Unavailable, detail.clone())),
+                Stage::Grabbing { .. } | Stage::Settling(_) => {
+                    job.reply.send(fail(FailureKind::Lost, detail.clone()))
+                }
             }
         }
         tracing::debug!(detail, "capture connection down");
@@ -186,10 +220,16 @@ impl Capture {
             return Some(fail(FailureKind::Fenced, "the call was cancelled"));
         }
         if job.ticket.expired() {
-            return Some(fail(FailureKind::TimedOut, "the compositor sent no picture in time; it may hang"));
+            return Some(fail(
+                FailureKind::TimedOut,
+                "the compositor sent no picture in time; it may hang",
+            ));
         }
         if let ScreenRequest::Forget(ids) = &job.request {
-            self.frames.lock().unwrap_or_else(PoisonError::into_inner).forget(ids);
+            self.frames
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .forget(ids);
             return Some(Ok(Reply::Done));
         }
         match &mut job.stage {
@@ -202,7 +242,10 @@ impl Capture {
                     }
                     Err(failure) => Some(Err(failure)),
                 },
-                None => self.keeper.down_reason().map(|detail| fail(FailureKind::Unavailable, detail)),
+                None => self
+                    .keeper
+                    .down_reason()
+                    .map(|detail| fail(FailureKind::Unavailable, detail)),
             },
             Stage::Settling(settle) => settle.advance(&mut self.grabs, self.keeper.link()?),
             Stage::Grabbing { key, want, tries } => {
@@ -219,7 +262,10 @@ impl Capture {
                             *want = None;
                         }
                         *tries += 1;
-                        match self.grabs.start(link, output_of(&job.request), *want, false) {
+                        match self
+                            .grabs
+                            .start(link, output_of(&job.request), *want, false)
+                        {
                             Ok(fresh) => {
                                 *key = fresh;
                                 None
@@ -241,53 +287,94 @@ impl Capture {
                 Box::new(move || reply.send(finish_capture(&request, image, &ticket, &frames)))
             }
             ScreenRequest::Compare(request) => {
-                let kept = frames.lock().unwrap_or_else(PoisonError::into_inner).get(request.frame);
-                let Some(kept) = kept else { return Some(Err(not_kept())) };
+                let kept = frames
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .get(request.frame);
+                let Some(kept) = kept else {
+                    return Some(Err(not_kept()));
+                };
                 let request = request.clone();
                 Box::new(move || reply.send(finish_compare(&request, &kept, &image)))
             }
-            ScreenRequest::Settle { .. } | ScreenRequest::Forget(_) => return Some(Ok(Reply::Done)),
+            ScreenRequest::Settle { .. } | ScreenRequest::Forget(_) => {
+                return Some(Ok(Reply::Done));
+            }
         };
         job.stage = Stage::Finishing;
         match self.work.send(work) {
             Ok(()) => None,
-            Err(_) => Some(fail(FailureKind::Refused, "the image thread ended; restart deskhand")),
+            Err(_) => Some(fail(
+                FailureKind::Refused,
+                "the image thread ended; restart deskhand",
+            )),
         }
     }
 
     fn abandon(&mut self, job: &mut Job) {
-        let Some(link) = self.keeper.link() else { return };
+        let Some(link) = self.keeper.link() else {
+            return;
+        };
         let usable = match &mut job.stage {
             Stage::Grabbing { key, .. } => self.grabs.abandon(link, *key),
             Stage::Settling(settle) => settle.abandon(&mut self.grabs, link),
             Stage::Waiting | Stage::Finishing => true,
         };
-        if !usable && let Change::Down(detail) = self.keeper.lose("the compositor doesn't answer; it may hang".into()) {
+        if !usable
+            && let Change::Down(detail) = self
+                .keeper
+                .lose("the compositor doesn't answer; it may hang".into())
+        {
             self.lost(detail);
         }
     }
 }
 
-fn begin(grabs: &mut Grabs, link: &mut Link, frames: &Mutex<Frames>, request: &ScreenRequest) -> Result<Stage, Failure> {
+fn begin(
+    grabs: &mut Grabs,
+    link: &mut Link,
+    frames: &Mutex<Frames>,
+    request: &ScreenRequest,
+) -> Result<Stage, Failure> {
     let want = match request {
         ScreenRequest::Capture(capture) => {
-            let size = link.wire.outputs.find(&capture.output).and_then(|entry| entry.mode);
+            let size = link
+                .wire
+                .outputs
+                .find(&capture.output)
+                .and_then(|entry| entry.mode);
             match (capture.raw_region, size) {
                 (Some(region), Some(size)) => Some(clip(region, size, &capture.output)?),
                 _ => None,
             }
         }
         ScreenRequest::Compare(compare) => {
-            let kept = frames.lock().unwrap_or_else(PoisonError::into_inner).get(compare.frame).ok_or_else(not_kept)?;
+            let kept = frames
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(compare.frame)
+                .ok_or_else(not_kept)?;
             patch(compare, kept.raw_size)
         }
-        ScreenRequest::Settle { output, quiet_ms, max_ms } => {
-            return Ok(Stage::Settling(Box::new(Settle::new(output.clone(), *quiet_ms, *max_ms))));
+        ScreenRequest::Settle {
+            output,
+            quiet_ms,
+            max_ms,
+        } => {
+            return Ok(Stage::Settling(Box::new(Settle::new(
+                output.clone(),
+                *quiet_ms,
+                *max_ms,
+            ))));
         }
         ScreenRequest::Forget(_) => None,
     };
     let key = grabs.start(link, output_of(request), want, false)?;
-    Ok(Stage::Grabbing { key, want, tries: 1 })
+    Ok(Stage::Grabbing {
+        key,
+        want,
+        tries: 1,
+    })
 }
 
 fn output_of(request: &ScreenRequest) -> &str {
@@ -300,5 +387,8 @@ fn output_of(request: &ScreenRequest) -> &str {
 }
 
 fn not_kept() -> Failure {
-    Failure::new(FailureKind::NotFound, "that screenshot's pixels are no longer kept; take a fresh one")
+    Failure::new(
+        FailureKind::NotFound,
+        "that screenshot's pixels are no longer kept; take a fresh one",
+    )
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use deskhand_ports::peer::Backoff;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
+};
 use wayland_client::backend::WaylandError;
 use wayland_client::{Connection, DispatchError, EventQueue, QueueHandle};
 
@@ -34,13 +36,25 @@ pub(crate) struct Link {
 impl Link {
     /// Connects without waiting for an answer; the globals come with later steps.
     pub fn open(path: &Path, role: Role) -> Result<Self, LinkDown> {
-        let stream = connect_now(path)
-            .map_err(|error| LinkDown(format!("can't connect to the compositor at {}: {error}", path.display())))?;
-        let peer = sockopt::socket_peercred(&stream).map_or(0, |cred| cred.pid.as_raw_nonzero().get());
-        let connection = Connection::from_socket(stream).map_err(|error| LinkDown(error.to_string()))?;
+        let stream = connect_now(path).map_err(|error| {
+            LinkDown(format!(
+                "can't connect to the compositor at {}: {error}",
+                path.display()
+            ))
+        })?;
+        let peer =
+            sockopt::socket_peercred(&stream).map_or(0, |cred| cred.pid.as_raw_nonzero().get());
+        let connection =
+            Connection::from_socket(stream).map_err(|error| LinkDown(error.to_string()))?;
         let queue = connection.new_event_queue();
         connection.display().get_registry(&queue.handle(), ());
-        Ok(Self { connection, queue, wire: Wire::new(role), peer, next_key: 0 })
+        Ok(Self {
+            connection,
+            queue,
+            wire: Wire::new(role),
+            peer,
+            next_key: 0,
+        })
     }
 
     pub fn handle(&self) -> QueueHandle<Wire> {
@@ -72,8 +86,14 @@ impl Link {
             return Ok(());
         }
         let all_sent = self.flush()?;
-        let Some(guard) = self.queue.prepare_read() else { return Ok(()) };
-        let wanted = if all_sent { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        let Some(guard) = self.queue.prepare_read() else {
+            return Ok(());
+        };
+        let wanted = if all_sent {
+            PollFlags::IN
+        } else {
+            PollFlags::IN | PollFlags::OUT
+        };
         let readable = {
             let fd = guard.connection_fd();
             let mut fds = vec![PollFd::new(&fd, wanted)];
@@ -81,7 +101,9 @@ impl Link {
                 fds.push(PollFd::new(wake, PollFlags::IN));
             }
             wait(&mut fds, until).map_err(|error| LinkDown(error.to_string()))?;
-            fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
+            fds[0]
+                .revents()
+                .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
         };
         if readable {
             match guard.read() {
@@ -119,7 +141,9 @@ impl Link {
                 "the compositor ended the connection: {} (error {} on {})",
                 protocol.message, protocol.code, protocol.object_interface
             )),
-            None => LinkDown(format!("the connection to the compositor was lost: {error}")),
+            None => LinkDown(format!(
+                "the connection to the compositor was lost: {error}"
+            )),
         }
     }
 }
@@ -136,7 +160,10 @@ fn connect_now(path: &Path) -> io::Result<UnixStream> {
 /// Polls until a descriptor is ready or the time is there; an interruption counts as a wake-up.
 fn wait(fds: &mut [PollFd<'_>], until: Instant) -> io::Result<()> {
     let left = until.saturating_duration_since(Instant::now());
-    let timeout = Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: left.subsec_nanos().into() };
+    let timeout = Timespec {
+        tv_sec: left.as_secs().min(3600) as i64,
+        tv_nsec: left.subsec_nanos().into(),
+    };
     match poll(fds, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
@@ -151,9 +178,17 @@ pub(crate) enum Change {
 
 enum Phase {
     /// `detail` is `None` before the first attempt.
-    Down { retry_at: Instant, detail: Option<String> },
+    Down {
+        retry_at: Instant,
+        detail: Option<String>,
+    },
     /// Two syncs: the globals, then what the outputs bound by them say.
-    Greeting { link: Link, key: u64, second: bool, until: Instant },
+    Greeting {
+        link: Link,
+        key: u64,
+        second: bool,
+        until: Instant,
+    },
     Up(Link),
 }
 
@@ -168,8 +203,17 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub fn new(path: PathBuf, role: Role) -> Self {
-        let phase = Phase::Down { retry_at: Instant::now(), detail: None };
-        Self { path, role, phase, backoff: Backoff::default(), told_down: false }
+        let phase = Phase::Down {
+            retry_at: Instant::now(),
+            detail: None,
+        };
+        Self {
+            path,
+            role,
+            phase,
+            backoff: Backoff::default(),
+            told_down: false,
+        }
     }
 
     /// The connection, once it is greeted.
@@ -190,7 +234,10 @@ impl Keeper {
 
     /// The connection is of no use any more.
     pub fn lose(&mut self, detail: String) -> Change {
-        self.phase = Phase::Down { retry_at: Instant::now() + self.backoff.next_delay(), detail: Some(detail.clone()) };
+        self.phase = Phase::Down {
+            retry_at: Instant::now() + self.backoff.next_delay(),
+            detail: Some(detail.clone()),
+        };
         self.told_down = true;
         Change::Down(detail)
     }
@@ -219,7 +266,12 @@ impl Keeper {
         match Link::open(&self.path, self.role) {
             Ok(mut link) => {
                 let key = link.sync();
-                self.phase = Phase::Greeting { link, key, second: false, until: Instant::now() + GREETING };
+                self.phase = Phase::Greeting {
+                    link,
+                    key,
+                    second: false,
+                    until: Instant::now() + GREETING,
+                };
                 None
             }
             Err(LinkDown(detail)) => self.tell_down(detail),
@@ -227,7 +279,15 @@ impl Keeper {
     }
 
     fn greet(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Option<Change> {
-        let Phase::Greeting { link, key, second, until: limit } = &mut self.phase else { return None };
+        let Phase::Greeting {
+            link,
+            key,
+            second,
+            until: limit,
+        } = &mut self.phase
+        else {
+            return None;
+        };
         if let Err(LinkDown(detail)) = link.step(until.min(*limit), Some(wake)) {
             return self.tell_down(detail);
         }
@@ -236,7 +296,10 @@ impl Keeper {
                 (*key, *second) = (link.sync(), true);
                 return None;
             }
-            let down = Phase::Down { retry_at: Instant::now(), detail: None };
+            let down = Phase::Down {
+                retry_at: Instant::now(),
+                detail: None,
+            };
             if let Phase::Greeting { link, .. } = std::mem::replace(&mut self.phase, down) {
                 self.phase = Phase::Up(link);
             }

@@ -27,7 +27,13 @@ pub(crate) struct RawImage {
 impl RawImage {
     pub fn pixels(&self) -> Option<Pixels<'_>> {
         let slot = self.loan.slot()?;
-        Pixels::new(slot.bytes(), slot.spec.stride as usize, slot.spec.order, self.covers, self.y_invert)
+        Pixels::new(
+            slot.bytes(),
+            slot.spec.stride as usize,
+            slot.spec.order,
+            self.covers,
+            self.y_invert,
+        )
     }
 
     fn bytes(&self) -> usize {
@@ -51,7 +57,10 @@ impl Frames {
     }
 
     pub fn get(&self, id: FrameId) -> Option<Arc<RawImage>> {
-        self.kept.iter().find(|(kept, _)| *kept == id).map(|(_, image)| image.clone())
+        self.kept
+            .iter()
+            .find(|(kept, _)| *kept == id)
+            .map(|(_, image)| image.clone())
     }
 
     pub fn forget(&mut self, ids: &[FrameId]) {

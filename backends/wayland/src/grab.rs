@@ -56,11 +56,23 @@ pub(crate) struct Grabs {
 
 impl Grabs {
     pub fn new(home: Mailbox<Command>) -> Self {
-        Self { under_way: BTreeMap::new(), drying: Vec::new(), slots: Slots::default(), era: 0, home }
+        Self {
+            under_way: BTreeMap::new(),
+            drying: Vec::new(),
+            slots: Slots::default(),
+            era: 0,
+            home,
+        }
     }
 
     /// Asks for a frame of the output: all of it, or at least `want` (raw pixels); at once, or when something changed.
-    pub fn start(&mut self, link: &mut Link, output: &str, want: Option<Rect>, on_damage: bool) -> Result<u64, Failure> {
+    pub fn start(
+        &mut self,
+        link: &mut Link,
+        output: &str,
+        want: Option<Rect>,
+        on_damage: bool,
+    ) -> Result<u64, Failure> {
         let key = link.fresh_key();
         let queue = link.handle();
         let wire = &mut link.wire;
@@ -72,15 +84,31 @@ impl Grabs {
             let detail = format!("there is no output {output:?}; {}", wire.outputs.describe());
             return Err(Failure::new(FailureKind::NotFound, detail));
         };
-        let region = want.and_then(|want| region::plan(entry.mode?, entry.logical?, entry.transform, want));
+        let region =
+            want.and_then(|want| region::plan(entry.mode?, entry.logical?, entry.transform, want));
         let proxy = match region {
-            Some(Region { logical: Rect { x, y, width, height }, .. }) => {
-                manager.capture_output_region(0, &entry.proxy, x, y, width, height, &queue, key)
-            }
+            Some(Region {
+                logical:
+                    Rect {
+                        x,
+                        y,
+                        width,
+                        height,
+                    },
+                ..
+            }) => manager.capture_output_region(0, &entry.proxy, x, y, width, height, &queue, key),
             None => manager.capture_output(0, &entry.proxy, &queue, key),
         };
         let on_damage = on_damage && proxy.version() >= 2;
-        let grab = Grab { proxy, slot: None, on_damage, output: output.into(), raw_size: entry.mode, region, error: None };
+        let grab = Grab {
+            proxy,
+            slot: None,
+            on_damage,
+            output: output.into(),
+            raw_size: entry.mode,
+            region,
+            error: None,
+        };
         wire.frames.insert(key, FrameEvents::default());
         self.under_way.insert(key, grab);
         Ok(key)
@@ -89,7 +117,9 @@ impl Grabs {
     /// Gives buffers to the frames whose layouts are known now, and takes dry ones back.
     pub fn advance(&mut self, link: &mut Link) {
         for (key, grab) in &mut self.under_way {
-            let Some(events) = link.wire.frames.get(key) else { continue };
+            let Some(events) = link.wire.frames.get(key) else {
+                continue;
+            };
             if !events.all_offered || grab.slot.is_some() || grab.error.is_some() || events.failed {
                 continue;
             }
@@ -127,7 +157,9 @@ impl Grabs {
         if let Some(error) = grab.error {
             return Some(Err(error));
         }
-        let Some(slot) = grab.slot.filter(|_| events.ready) else { return Some(Err(GrabError::Failed)) };
+        let Some(slot) = grab.slot.filter(|_| events.ready) else {
+            return Some(Err(GrabError::Failed));
+        };
         let size = (slot.spec.width, slot.spec.height);
         let whole = Rect::new(0, 0, size.0 as i32, size.1 as i32);
         let (covers, raw_size) = match grab.region {
@@ -135,14 +167,25 @@ impl Grabs {
             None => (whole, size),
         };
         let loan = Loan::new(slot, self.home.clone());
-        let image = RawImage { output: grab.output, raw_size, covers, y_invert: events.y_invert, loan };
-        Some(Ok(Grabbed { image, damage: events.damage }))
+        let image = RawImage {
+            output: grab.output,
+            raw_size,
+            covers,
+            y_invert: events.y_invert,
+            loan,
+        };
+        Some(Ok(Grabbed {
+            image,
+            damage: events.damage,
+        }))
     }
 
     /// Nobody waits for this frame any more. False when too many hang for the connection to be of use.
     pub fn abandon(&mut self, link: &mut Link, key: u64) -> bool {
         link.wire.frames.remove(&key);
-        let Some(grab) = self.under_way.remove(&key) else { return true };
+        let Some(grab) = self.under_way.remove(&key) else {
+            return true;
+        };
         grab.proxy.destroy();
         if let Some(slot) = grab.slot {
             self.drying.push((link.sync(), slot));
@@ -172,11 +215,19 @@ fn choose_slot(
     region: Option<Region>,
 ) -> Result<Slot, GrabError> {
     let Some(spec) = events.offers.iter().find_map(Spec::of) else {
-        let offered: Vec<String> = events.offers.iter().map(|offer| format!("{:?}", offer.format)).collect();
+        let offered: Vec<String> = events
+            .offers
+            .iter()
+            .map(|offer| format!("{:?}", offer.format))
+            .collect();
         let detail = format!(
             "the compositor offers captures only as {}; deskhand reads 8-bit XRGB, ARGB, XBGR and ABGR: \
              switch the output to 8 bits a channel",
-            if offered.is_empty() { "dmabuf".into() } else { offered.join(", ") }
+            if offered.is_empty() {
+                "dmabuf".into()
+            } else {
+                offered.join(", ")
+            }
         );
         return Err(GrabError::Final(Failure::new(FailureKind::Refused, detail)));
     };
@@ -188,10 +239,16 @@ fn choose_slot(
         return Ok(slot);
     }
     let Some(shm) = &link.wire.shm else {
-        return Err(GrabError::Final(Failure::new(FailureKind::Unavailable, "the compositor offers no wl_shm")));
+        return Err(GrabError::Final(Failure::new(
+            FailureKind::Unavailable,
+            "the compositor offers no wl_shm",
+        )));
     };
     Slot::new(shm, &link.handle(), spec, era).map_err(|error| {
-        let detail = format!("no memory for a {}x{} capture: {error}", spec.width, spec.height);
+        let detail = format!(
+            "no memory for a {}x{} capture: {error}",
+            spec.width, spec.height
+        );
         GrabError::Final(Failure::new(FailureKind::Refused, detail))
     })
 }

@@ -10,9 +10,9 @@ use deskhand_core::desktop::effect::{Failure, FailureKind};
 use deskhand_ports::Pressed;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::time::{ClockId, clock_gettime};
+use wayland_client::Proxy;
 use wayland_client::protocol::wl_keyboard::KeymapFormat;
 use wayland_client::protocol::wl_pointer::{Axis, AxisSource, ButtonState};
-use wayland_client::Proxy;
 use wayland_protocols_misc::zwp_virtual_keyboard_v1::client::zwp_virtual_keyboard_v1::ZwpVirtualKeyboardV1;
 use wayland_protocols_wlr::virtual_pointer::v1::client::zwlr_virtual_pointer_v1::ZwlrVirtualPointerV1;
 
@@ -44,7 +44,14 @@ pub(crate) struct Hands {
 
 impl Hands {
     pub fn new(count: Arc<AtomicU64>) -> Self {
-        Self { keyboard: None, pointers: Vec::new(), keys: Vec::new(), modifiers: 0, buttons: Vec::new(), count }
+        Self {
+            keyboard: None,
+            pointers: Vec::new(),
+            keys: Vec::new(),
+            modifiers: 0,
+            buttons: Vec::new(),
+            count,
+        }
     }
 
     pub fn nothing_down(&self) -> bool {
@@ -74,31 +81,54 @@ impl Hands {
     /// Makes the output's pointer unless there is one.
     pub fn make_pointer(&mut self, link: &Link, output: &str) -> Result<(), Failure> {
         let Some(entry) = link.wire.outputs.find(output) else {
-            let detail = format!("there is no output {output:?}; {}", link.wire.outputs.describe());
+            let detail = format!(
+                "there is no output {output:?}; {}",
+                link.wire.outputs.describe()
+            );
             return Err(Failure::new(FailureKind::NotFound, detail));
         };
-        if self.pointers.iter().any(|pointer| pointer.output == output && pointer.global == entry.global) {
+        if self
+            .pointers
+            .iter()
+            .any(|pointer| pointer.output == output && pointer.global == entry.global)
+        {
             return Ok(());
         }
-        let Some(manager) = &link.wire.pointers else { return Err(missing("zwlr_virtual_pointer_manager_v1")) };
+        let Some(manager) = &link.wire.pointers else {
+            return Err(missing("zwlr_virtual_pointer_manager_v1"));
+        };
         if manager.version() < 2 {
             return Err(missing("version 2 of zwlr_virtual_pointer_manager_v1"));
         }
         self.drop_pointer(output);
         let seat = link.wire.seat.as_ref();
-        let proxy = manager.create_virtual_pointer_with_output(seat, Some(&entry.proxy), &link.handle(), ());
+        let proxy = manager.create_virtual_pointer_with_output(
+            seat,
+            Some(&entry.proxy),
+            &link.handle(),
+            (),
+        );
         self.counted();
-        self.pointers.push(Pointer { proxy, output: output.to_owned(), global: entry.global });
+        self.pointers.push(Pointer {
+            proxy,
+            output: output.to_owned(),
+            global: entry.global,
+        });
         Ok(())
     }
 
     pub fn keymap(&self) -> Keymap {
-        self.keyboard.as_ref().map(|(_, keymap)| keymap.clone()).unwrap_or_default()
+        self.keyboard
+            .as_ref()
+            .map(|(_, keymap)| keymap.clone())
+            .unwrap_or_default()
     }
 
     /// Switches the keyboard's keymap; false when it was that one already.
     pub fn use_keymap(&mut self, keymap: &Keymap) -> Result<bool, Failure> {
-        let Some((proxy, current)) = &self.keyboard else { return Ok(false) };
+        let Some((proxy, current)) = &self.keyboard else {
+            return Ok(false);
+        };
         if current == keymap {
             return Ok(false);
         }
@@ -109,7 +139,9 @@ impl Hands {
     }
 
     pub fn key(&mut self, code: u32, pressed: bool) {
-        let Some((proxy, _)) = &self.keyboard else { return };
+        let Some((proxy, _)) = &self.keyboard else {
+            return;
+        };
         proxy.key(now_ms(), code, u32::from(pressed));
         self.keys.retain(|down| *down != code);
         if pressed {
@@ -120,7 +152,9 @@ impl Hands {
 
     /// Tells the modifiers that are on; a change costs one request, none costs nothing.
     pub fn set_modifiers(&mut self, mask: u32) {
-        let Some((proxy, _)) = &self.keyboard else { return };
+        let Some((proxy, _)) = &self.keyboard else {
+            return;
+        };
         if mask != self.modifiers {
             proxy.modifiers(mask, 0, 0, 0);
             self.modifiers = mask;
@@ -130,7 +164,9 @@ impl Hands {
 
     /// Tells that none are on, whatever was told before.
     pub fn clear_modifiers(&mut self) {
-        let Some((proxy, _)) = &self.keyboard else { return };
+        let Some((proxy, _)) = &self.keyboard else {
+            return;
+        };
         proxy.modifiers(0, 0, 0, 0);
         self.modifiers = 0;
         self.counted();
@@ -138,7 +174,9 @@ impl Hands {
 
     /// To the centre of a raw pixel of the output's buffer.
     pub fn motion(&self, output: &str, (x, y): (u32, u32), extent: (u32, u32)) {
-        let Some(pointer) = self.pointer(output) else { return };
+        let Some(pointer) = self.pointer(output) else {
+            return;
+        };
         pointer.motion_absolute(now_ms(), 2 * x + 1, 2 * y + 1, 2 * extent.0, 2 * extent.1);
         pointer.frame();
         self.counted();
@@ -146,8 +184,14 @@ impl Hands {
     }
 
     pub fn button(&mut self, output: &str, code: u32, pressed: bool) {
-        let Some(pointer) = self.pointer(output) else { return };
-        let state = if pressed { ButtonState::Pressed } else { ButtonState::Released };
+        let Some(pointer) = self.pointer(output) else {
+            return;
+        };
+        let state = if pressed {
+            ButtonState::Pressed
+        } else {
+            ButtonState::Released
+        };
         pointer.button(now_ms(), code, state);
         pointer.frame();
         self.counted();
@@ -160,10 +204,21 @@ impl Hands {
 
     /// One notch, down or right when positive.
     pub fn notch(&self, output: &str, vertical: bool, direction: i32) {
-        let Some(pointer) = self.pointer(output) else { return };
-        let axis = if vertical { Axis::VerticalScroll } else { Axis::HorizontalScroll };
+        let Some(pointer) = self.pointer(output) else {
+            return;
+        };
+        let axis = if vertical {
+            Axis::VerticalScroll
+        } else {
+            Axis::HorizontalScroll
+        };
         pointer.axis_source(AxisSource::Wheel);
-        pointer.axis_discrete(now_ms(), axis, NOTCH * f64::from(direction.signum()), direction.signum());
+        pointer.axis_discrete(
+            now_ms(),
+            axis,
+            NOTCH * f64::from(direction.signum()),
+            direction.signum(),
+        );
         pointer.frame();
         (0..3).for_each(|_| self.counted());
     }
@@ -199,19 +254,30 @@ impl Hands {
     }
 
     fn pointer(&self, output: &str) -> Option<&ZwlrVirtualPointerV1> {
-        self.pointers.iter().find(|pointer| pointer.output == output).map(|pointer| &pointer.proxy)
+        self.pointers
+            .iter()
+            .find(|pointer| pointer.output == output)
+            .map(|pointer| &pointer.proxy)
     }
 
     fn drop_pointer(&mut self, output: &str) {
-        if let Some(at) = self.pointers.iter().position(|pointer| pointer.output == output) {
+        if let Some(at) = self
+            .pointers
+            .iter()
+            .position(|pointer| pointer.output == output)
+        {
             self.pointers.remove(at).proxy.destroy();
             self.counted();
         }
     }
 
     fn send_keymap(&self, proxy: &ZwpVirtualKeyboardV1, keymap: &Keymap) -> Result<(), Failure> {
-        let (file, size) = keymap_file(&keymap.text())
-            .map_err(|error| Failure::new(FailureKind::Refused, format!("no memory for a keymap: {error}")))?;
+        let (file, size) = keymap_file(&keymap.text()).map_err(|error| {
+            Failure::new(
+                FailureKind::Refused,
+                format!("no memory for a keymap: {error}"),
+            )
+        })?;
         proxy.keymap(KeymapFormat::XkbV1 as u32, file.as_fd(), size);
         self.counted();
         Ok(())
@@ -245,6 +311,8 @@ pub(crate) fn now_ms() -> u32 {
 }
 
 fn missing(what: &str) -> Failure {
-    let detail = format!("the compositor offers no {what}; virtual input needs niri or sway, outside a sandbox");
+    let detail = format!(
+        "the compositor offers no {what}; virtual input needs niri or sway, outside a sandbox"
+    );
     Failure::new(FailureKind::Unavailable, detail)
 }

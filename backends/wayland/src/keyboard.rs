@@ -18,7 +18,15 @@ impl Input {
         let current = self.hands.keymap();
         let planned: Vec<(Modifiers, Option<(Stroke, Keymap)>)> = chords
             .iter()
-            .map(|chord| Ok((chord.modifiers, chord.keysym.map(|keysym| stroke_for(keysym, &current)).transpose()?)))
+            .map(|chord| {
+                Ok((
+                    chord.modifiers,
+                    chord
+                        .keysym
+                        .map(|keysym| stroke_for(keysym, &current))
+                        .transpose()?,
+                ))
+            })
             .collect::<Result<_, Failure>>()?;
         for (modifiers, stroke) in planned {
             self.gate(ticket)?;
@@ -39,10 +47,17 @@ impl Input {
         Ok(Reply::Done)
     }
 
-    fn queue_chord(&mut self, mut modifiers: Modifiers, stroke: Option<Stroke>) -> Result<(), Failure> {
+    fn queue_chord(
+        &mut self,
+        mut modifiers: Modifiers,
+        stroke: Option<Stroke>,
+    ) -> Result<(), Failure> {
         modifiers.shift |= stroke.is_some_and(|stroke| stroke.modifiers & SHIFT != 0);
         let (held, held_mask) = (self.hands.keys.clone(), self.hands.modifiers);
-        let presses: Vec<u32> = modifier_keys(modifiers).into_iter().filter(|code| !held.contains(code)).collect();
+        let presses: Vec<u32> = modifier_keys(modifiers)
+            .into_iter()
+            .filter(|code| !held.contains(code))
+            .collect();
         let mut mask = held_mask;
         for &code in &presses {
             self.ledger.pressing(Pressed::Key(code))?;
@@ -69,13 +84,22 @@ impl Input {
     pub(crate) fn type_text(&mut self, text: &str, submit: bool, ticket: &Ticket) -> Outcome {
         self.gate(ticket)?;
         let parts = keymap::plan(text, &self.hands.keymap()).map_err(|bad| {
-            let detail = format!("no keyboard can type {bad:?} (U+{:04X}); leave it out, or paste the text", bad as u32);
-            Failure { typed: Some(0), ..Failure::new(FailureKind::Unmappable, detail) }
+            let detail = format!(
+                "no keyboard can type {bad:?} (U+{:04X}); leave it out, or paste the text",
+                bad as u32
+            );
+            Failure {
+                typed: Some(0),
+                ..Failure::new(FailureKind::Unmappable, detail)
+            }
         })?;
         let mut typed = 0;
         match self.type_parts(&parts, submit, ticket, &mut typed) {
             Ok(()) => Ok(Reply::Typed { characters: typed }),
-            Err(failure) => Err(Failure { typed: Some(typed), ..failure }),
+            Err(failure) => Err(Failure {
+                typed: Some(typed),
+                ..failure
+            }),
         }
     }
 
@@ -103,7 +127,13 @@ impl Input {
         }
         if submit {
             self.gate(ticket)?;
-            self.send_strokes(&[Stroke { code: RETURN, modifiers: 0 }], ticket)?;
+            self.send_strokes(
+                &[Stroke {
+                    code: RETURN,
+                    modifiers: 0,
+                }],
+                ticket,
+            )?;
         }
         self.confirm_all(ticket)
     }
@@ -132,19 +162,29 @@ impl Input {
 
 /// The keymap to press the keysym with, the current one if it will do.
 fn stroke_for(keysym: u32, current: &Keymap) -> Result<(Stroke, Keymap), Failure> {
-    for keymap in [current.clone(), Keymap::default(), Keymap::with_spare(keysym)] {
+    for keymap in [
+        current.clone(),
+        Keymap::default(),
+        Keymap::with_spare(keysym),
+    ] {
         if let Some(stroke) = keymap.keysym(keysym)
             && keysym != 0
         {
             return Ok((stroke, keymap));
         }
     }
-    Err(Failure::new(FailureKind::Unmappable, format!("no key can be made for keysym {keysym:#x}")))
+    Err(Failure::new(
+        FailureKind::Unmappable,
+        format!("no key can be made for keysym {keysym:#x}"),
+    ))
 }
 
 /// The XKB mask of these modifiers in our keymaps.
 pub(crate) fn mask_of(modifiers: Modifiers) -> u32 {
-    modifier_keys(modifiers).into_iter().map(mask_of_key).fold(0, |mask, bit| mask | bit)
+    modifier_keys(modifiers)
+        .into_iter()
+        .map(mask_of_key)
+        .fold(0, |mask, bit| mask | bit)
 }
 
 /// The keys of these modifiers, in the order of pressing.
@@ -155,7 +195,10 @@ pub(crate) fn modifier_keys(modifiers: Modifiers) -> Vec<u32> {
         (modifiers.super_, LEFT_SUPER),
         (modifiers.shift, LEFT_SHIFT),
     ];
-    keys.into_iter().filter(|(held, _)| *held).map(|(_, code)| code).collect()
+    keys.into_iter()
+        .filter(|(held, _)| *held)
+        .map(|(_, code)| code)
+        .collect()
 }
 
 fn mask_of_key(code: u32) -> u32 {

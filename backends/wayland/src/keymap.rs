@@ -34,28 +34,58 @@ pub(crate) struct Keymap {
 impl Keymap {
     /// With these characters besides the US layout's own; at most [`MOST_EXTRAS`] of them.
     pub fn with_extras(extras: &BTreeSet<char>) -> Self {
-        Self { extras: extras.iter().take(MOST_EXTRAS).map(|&c| keysym_of(c)).collect(), spare: None }
+        Self {
+            extras: extras
+                .iter()
+                .take(MOST_EXTRAS)
+                .map(|&c| keysym_of(c))
+                .collect(),
+            spare: None,
+        }
     }
 
     /// With this keysym on a spare key.
     pub fn with_spare(keysym: u32) -> Self {
-        let key = if printable(keysym) { &SPARE_PRINTED } else { &SPARE_OTHER };
-        Self { extras: Vec::new(), spare: Some((key.code, keysym)) }
+        let key = if printable(keysym) {
+            &SPARE_PRINTED
+        } else {
+            &SPARE_OTHER
+        };
+        Self {
+            extras: Vec::new(),
+            spare: Some((key.code, keysym)),
+        }
     }
 
     /// How to type the character with this keymap.
     pub fn character(&self, c: char) -> Option<Stroke> {
         match c {
-            '\n' => return Some(Stroke { code: RETURN, modifiers: 0 }),
-            '\t' => return Some(Stroke { code: TAB, modifiers: 0 }),
+            '\n' => {
+                return Some(Stroke {
+                    code: RETURN,
+                    modifiers: 0,
+                });
+            }
+            '\t' => {
+                return Some(Stroke {
+                    code: TAB,
+                    modifiers: 0,
+                });
+            }
             _ => {}
         }
         if let Some(stroke) = us_character(c) {
             return Some(stroke);
         }
-        let at = self.extras.iter().position(|&extra| extra == keysym_of(c))?;
+        let at = self
+            .extras
+            .iter()
+            .position(|&extra| extra == keysym_of(c))?;
         let (key, level) = (&PRINTED[at % PRINTED.len()], at / PRINTED.len());
-        Some(Stroke { code: key.code, modifiers: if level == 0 { LEVEL3 } else { LEVEL3 | SHIFT } })
+        Some(Stroke {
+            code: key.code,
+            modifiers: if level == 0 { LEVEL3 } else { LEVEL3 | SHIFT },
+        })
     }
 
     /// How to press the keysym with this keymap, with the Shift that it takes.
@@ -66,13 +96,23 @@ impl Keymap {
             return Some(Stroke { code, modifiers: 0 });
         }
         // The spare keys' own symbols stand on other keys too (or, for F24, only while it isn't lent).
-        let own = |key: &&Key| key.code != SPARE_PRINTED.code && self.spare.is_none_or(|(code, _)| code != key.code);
+        let own = |key: &&Key| {
+            key.code != SPARE_PRINTED.code && self.spare.is_none_or(|(code, _)| code != key.code)
+        };
         let find = |wanted: fn(&Key) -> u32, modifiers| {
             let key = keys().filter(own).find(|key| wanted(key) == keysym)?;
-            Some(Stroke { code: key.code, modifiers })
+            Some(Stroke {
+                code: key.code,
+                modifiers,
+            })
         };
-        let alias = ALIASES.iter().find(|(alias, _)| *alias == keysym).map(|&(_, code)| Stroke { code, modifiers: 0 });
-        find(|key| key.plain, 0).or_else(|| find(|key| key.shifted, SHIFT)).or(alias)
+        let alias = ALIASES
+            .iter()
+            .find(|(alias, _)| *alias == keysym)
+            .map(|&(_, code)| Stroke { code, modifiers: 0 });
+        find(|key| key.plain, 0)
+            .or_else(|| find(|key| key.shifted, SHIFT))
+            .or(alias)
     }
 
     /// The keymap in XKB's text format, complete in itself.
@@ -86,15 +126,30 @@ impl Keymap {
         text.push_str(TYPES_AND_COMPAT);
         text.push_str("xkb_symbols \"deskhand\" {\nname[Group1] = \"Deskhand\";\n");
         for (at, key) in keys().enumerate() {
-            let spare = self.spare.filter(|(code, _)| *code == key.code).map(|(_, keysym)| keysym);
-            let (plain, shifted) = spare.map_or((key.plain, key.shifted), |keysym| (keysym, keysym));
+            let spare = self
+                .spare
+                .filter(|(code, _)| *code == key.code)
+                .map(|(_, keysym)| keysym);
+            let (plain, shifted) =
+                spare.map_or((key.plain, key.shifted), |keysym| (keysym, keysym));
             let third = self.extras.get(at).filter(|_| at < PRINTED.len());
-            let fourth = self.extras.get(at + PRINTED.len()).filter(|_| at < PRINTED.len());
+            let fourth = self
+                .extras
+                .get(at + PRINTED.len())
+                .filter(|_| at < PRINTED.len());
             let _ = match (third, fourth) {
                 (None, _) if plain == shifted => {
-                    writeln!(text, "key <{}> {{ type = \"ONE_LEVEL\", [ {plain:#x} ] }};", key.name)
+                    writeln!(
+                        text,
+                        "key <{}> {{ type = \"ONE_LEVEL\", [ {plain:#x} ] }};",
+                        key.name
+                    )
                 }
-                (None, _) => writeln!(text, "key <{}> {{ type = \"TWO_LEVEL\", [ {plain:#x}, {shifted:#x} ] }};", key.name),
+                (None, _) => writeln!(
+                    text,
+                    "key <{}> {{ type = \"TWO_LEVEL\", [ {plain:#x}, {shifted:#x} ] }};",
+                    key.name
+                ),
                 (Some(third), fourth) => writeln!(
                     text,
                     "key <{}> {{ type = \"FOUR_LEVEL\", [ {plain:#x}, {shifted:#x}, {third:#x}, {:#x} ] }};",
@@ -138,7 +193,8 @@ pub(crate) fn plan(text: &str, current: &Keymap) -> Result<Vec<(Keymap, String)>
 /// XKB has keysyms for all of Unicode but control characters and noncharacters.
 fn typable(c: char) -> bool {
     let code = c as u32;
-    matches!(c, '\n' | '\t') || !(c.is_control() || code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code))
+    matches!(c, '\n' | '\t')
+        || !(c.is_control() || code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code))
 }
 
 fn us_character(c: char) -> Option<Stroke> {
@@ -147,11 +203,20 @@ fn us_character(c: char) -> Option<Stroke> {
         return None;
     }
     if c == ' ' {
-        return Some(Stroke { code: 57, modifiers: 0 });
+        return Some(Stroke {
+            code: 57,
+            modifiers: 0,
+        });
     }
     PRINTED.iter().find_map(|key| match code {
-        _ if key.plain == code => Some(Stroke { code: key.code, modifiers: 0 }),
-        _ if key.shifted == code => Some(Stroke { code: key.code, modifiers: SHIFT }),
+        _ if key.plain == code => Some(Stroke {
+            code: key.code,
+            modifiers: 0,
+        }),
+        _ if key.shifted == code => Some(Stroke {
+            code: key.code,
+            modifiers: SHIFT,
+        }),
         _ => None,
     })
 }
@@ -159,7 +224,11 @@ fn us_character(c: char) -> Option<Stroke> {
 /// Latin-1 characters are their own keysyms, others stand at an offset.
 fn keysym_of(c: char) -> u32 {
     let code = c as u32;
-    if code < 0x100 { code } else { 0x100_0000 + code }
+    if code < 0x100 {
+        code
+    } else {
+        0x100_0000 + code
+    }
 }
 
 fn printable(keysym: u32) -> bool {
@@ -213,20 +282,38 @@ mod tests {
         for c in text.chars() {
             assert!(base.character(c).unwrap().modifiers & !SHIFT == 0, "{c:?}");
         }
-        assert_eq!(base.character('\n'), Some(Stroke { code: RETURN, modifiers: 0 }));
+        assert_eq!(
+            base.character('\n'),
+            Some(Stroke {
+                code: RETURN,
+                modifiers: 0
+            })
+        );
     }
 
     #[test]
     fn every_character_of_a_part_has_its_own_stroke() {
-        let text: String = (0x4e00..0x4e00 + 250).filter_map(char::from_u32).chain("aé".chars()).collect();
+        let text: String = (0x4e00..0x4e00 + 250)
+            .filter_map(char::from_u32)
+            .chain("aé".chars())
+            .collect();
         let parts = plan(&text, &Keymap::default()).unwrap();
         assert_eq!(parts.len(), 3);
-        assert_eq!(parts.iter().map(|(_, part)| part.as_str()).collect::<String>(), text);
+        assert_eq!(
+            parts
+                .iter()
+                .map(|(_, part)| part.as_str())
+                .collect::<String>(),
+            text
+        );
         for (keymap, part) in &parts {
             let mut seen = std::collections::BTreeMap::new();
             for c in part.chars() {
                 let stroke = keymap.character(c).unwrap();
-                assert!(PRINTED.iter().any(|key| key.code == stroke.code), "only printable positions");
+                assert!(
+                    PRINTED.iter().any(|key| key.code == stroke.code),
+                    "only printable positions"
+                );
                 assert_eq!(*seen.entry((stroke.code, stroke.modifiers)).or_insert(c), c);
             }
             assert!(seen.len() <= MOST_EXTRAS + 1);
@@ -236,12 +323,24 @@ mod tests {
     #[test]
     fn a_keymap_that_already_holds_the_text_stays() {
         let keymap = Keymap::with_extras(&"éß".chars().collect());
-        assert_eq!(plan("Fuß", &keymap), Ok(vec![(keymap.clone(), "Fuß".into())]));
+        assert_eq!(
+            plan("Fuß", &keymap),
+            Ok(vec![(keymap.clone(), "Fuß".into())])
+        );
     }
 
     #[test]
     fn control_and_noncharacters_are_refused() {
-        for bad in ['\0', '\u{1b}', '\r', '\u{7f}', '\u{85}', '\u{fffe}', '\u{1ffff}', '\u{fdd0}'] {
+        for bad in [
+            '\0',
+            '\u{1b}',
+            '\r',
+            '\u{7f}',
+            '\u{85}',
+            '\u{fffe}',
+            '\u{1ffff}',
+            '\u{fdd0}',
+        ] {
             assert_eq!(plan(&format!("ok{bad}"), &Keymap::default()), Err(bad));
         }
         assert!(plan("\u{ad}\u{200d}\u{301}\u{fffd}", &Keymap::default()).is_ok());
@@ -250,15 +349,57 @@ mod tests {
     #[test]
     fn keysyms_find_their_keys() {
         let base = Keymap::default();
-        assert_eq!(base.keysym('t' as u32), Some(Stroke { code: 20, modifiers: 0 }));
-        assert_eq!(base.keysym('T' as u32), Some(Stroke { code: 20, modifiers: SHIFT }));
-        assert_eq!(base.keysym('+' as u32), Some(Stroke { code: 13, modifiers: SHIFT }));
-        assert_eq!(base.keysym('<' as u32), Some(Stroke { code: 51, modifiers: SHIFT }));
-        assert_eq!(base.keysym(0xff0d), Some(Stroke { code: RETURN, modifiers: 0 }));
+        assert_eq!(
+            base.keysym('t' as u32),
+            Some(Stroke {
+                code: 20,
+                modifiers: 0
+            })
+        );
+        assert_eq!(
+            base.keysym('T' as u32),
+            Some(Stroke {
+                code: 20,
+                modifiers: SHIFT
+            })
+        );
+        assert_eq!(
+            base.keysym('+' as u32),
+            Some(Stroke {
+                code: 13,
+                modifiers: SHIFT
+            })
+        );
+        assert_eq!(
+            base.keysym('<' as u32),
+            Some(Stroke {
+                code: 51,
+                modifiers: SHIFT
+            })
+        );
+        assert_eq!(
+            base.keysym(0xff0d),
+            Some(Stroke {
+                code: RETURN,
+                modifiers: 0
+            })
+        );
         assert_eq!(base.keysym(0xff95), None);
         let home = Keymap::with_spare(0xff95);
-        assert_eq!(home.keysym(0xff95), Some(Stroke { code: SPARE_OTHER.code, modifiers: 0 }));
-        assert_eq!(Keymap::with_spare(0xe9).keysym(0xe9), Some(Stroke { code: SPARE_PRINTED.code, modifiers: 0 }));
+        assert_eq!(
+            home.keysym(0xff95),
+            Some(Stroke {
+                code: SPARE_OTHER.code,
+                modifiers: 0
+            })
+        );
+        assert_eq!(
+            Keymap::with_spare(0xe9).keysym(0xe9),
+            Some(Stroke {
+                code: SPARE_PRINTED.code,
+                modifiers: 0
+            })
+        );
     }
 
     #[test]

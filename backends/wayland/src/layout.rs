@@ -9,15 +9,30 @@ pub(crate) struct Key {
 }
 
 const fn key(code: u32, name: &'static str, plain: u32) -> Key {
-    Key { code, name, plain, shifted: plain }
+    Key {
+        code,
+        name,
+        plain,
+        shifted: plain,
+    }
 }
 
 const fn both(code: u32, name: &'static str, plain: u32, shifted: u32) -> Key {
-    Key { code, name, plain, shifted }
+    Key {
+        code,
+        name,
+        plain,
+        shifted,
+    }
 }
 
 const fn printed(code: u32, name: &'static str, plain: char, shifted: char) -> Key {
-    Key { code, name, plain: plain as u32, shifted: shifted as u32 }
+    Key {
+        code,
+        name,
+        plain: plain as u32,
+        shifted: shifted as u32,
+    }
 }
 
 pub(crate) const RETURN: u32 = 28;
@@ -100,7 +115,12 @@ pub(crate) const OTHERS: &[Key] = &[
 ];
 
 /// Other names that mean a key of the table: Alt_R, Meta_L, Meta_R, Linefeed.
-pub(crate) const ALIASES: &[(u32, u32)] = &[(0xffea, LEFT_ALT), (0xffe7, LEFT_ALT), (0xffe8, LEFT_ALT), (0xff0a, RETURN)];
+pub(crate) const ALIASES: &[(u32, u32)] = &[
+    (0xffea, LEFT_ALT),
+    (0xffe7, LEFT_ALT),
+    (0xffe8, LEFT_ALT),
+    (0xff0a, RETURN),
+];
 
 /// Every key, the printed ones first.
 pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {

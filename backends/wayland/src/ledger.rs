@@ -21,7 +21,12 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub fn new(journal: Arc<dyn PressJournal>) -> Self {
-        Self { journal, told: Vec::new(), let_go: Vec::new(), awaiting: Vec::new() }
+        Self {
+            journal,
+            told: Vec::new(),
+            let_go: Vec::new(),
+            awaiting: Vec::new(),
+        }
     }
 
     /// Before the press is queued. An error means that it must not be.
@@ -45,7 +50,8 @@ impl Ledger {
 
     /// A sync was sent after all the releases so far.
     pub fn synced(&mut self, key: u64) {
-        self.awaiting.extend(self.let_go.drain(..).map(|what| (key, what)));
+        self.awaiting
+            .extend(self.let_go.drain(..).map(|what| (key, what)));
     }
 
     /// Tells the guard of the releases before the syncs up to this one, which came back.
@@ -53,7 +59,10 @@ impl Ledger {
         if self.awaiting.is_empty() {
             return;
         }
-        let (done, rest): (Vec<_>, Vec<_>) = self.awaiting.drain(..).partition(|(awaited, _)| *awaited <= key);
+        let (done, rest): (Vec<_>, Vec<_>) = self
+            .awaiting
+            .drain(..)
+            .partition(|(awaited, _)| *awaited <= key);
         self.awaiting = rest;
         for (_, what) in done {
             self.told.retain(|other| *other != what);

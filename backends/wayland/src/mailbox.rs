@@ -15,7 +15,10 @@ pub(crate) struct Mailbox<T> {
 
 impl<T> Clone for Mailbox<T> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), bell: self.bell.clone() }
+        Self {
+            sender: self.sender.clone(),
+            bell: self.bell.clone(),
+        }
     }
 }
 
@@ -56,5 +59,11 @@ impl<T> AsFd for Inbox<T> {
 pub(crate) fn mailbox<T>() -> io::Result<(Mailbox<T>, Inbox<T>)> {
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = channel();
-    Ok((Mailbox { sender, bell: bell.clone() }, Inbox { receiver, bell }))
+    Ok((
+        Mailbox {
+            sender,
+            bell: bell.clone(),
+        },
+        Inbox { receiver, bell },
+    ))
 }

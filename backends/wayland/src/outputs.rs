@@ -32,22 +32,40 @@ pub(crate) struct Outputs {
 
 impl Outputs {
     pub fn find(&self, name: &str) -> Option<&OutputEntry> {
-        self.entries.iter().find(|entry| entry.name.as_deref() == Some(name))
+        self.entries
+            .iter()
+            .find(|entry| entry.name.as_deref() == Some(name))
     }
 
     pub fn names(&self) -> Vec<String> {
-        self.entries.iter().filter_map(|entry| entry.name.clone()).collect()
+        self.entries
+            .iter()
+            .filter_map(|entry| entry.name.clone())
+            .collect()
     }
 
     /// For an error: what there is instead of the output that was asked for.
     pub fn describe(&self) -> String {
         let names = self.names();
-        if names.is_empty() { "there are no outputs now".into() } else { format!("there are: {}", names.join(", ")) }
+        if names.is_empty() {
+            "there are no outputs now".into()
+        } else {
+            format!("there are: {}", names.join(", "))
+        }
     }
 
-    pub fn bind(&mut self, registry: &WlRegistry, global: u32, version: u32, queue: &QueueHandle<Wire>) {
+    pub fn bind(
+        &mut self,
+        registry: &WlRegistry,
+        global: u32,
+        version: u32,
+        queue: &QueueHandle<Wire>,
+    ) {
         let proxy: WlOutput = registry.bind(global, version.min(4), queue, global);
-        let extra = self.manager.as_ref().map(|manager| manager.get_xdg_output(&proxy, queue, global));
+        let extra = self
+            .manager
+            .as_ref()
+            .map(|manager| manager.get_xdg_output(&proxy, queue, global));
         self.entries.push(OutputEntry {
             global,
             proxy,
@@ -69,7 +87,9 @@ impl Outputs {
     }
 
     pub fn remove(&mut self, global: u32) {
-        let Some(at) = self.entries.iter().position(|entry| entry.global == global) else { return };
+        let Some(at) = self.entries.iter().position(|entry| entry.global == global) else {
+            return;
+        };
         let gone = self.entries.remove(at);
         if let Some(extra) = gone.extra {
             extra.destroy();
@@ -93,15 +113,23 @@ impl Dispatch<WlOutput, u32> for Wire {
         _: &Connection,
         _: &QueueHandle<Self>,
     ) {
-        let Some(entry) = wire.outputs.entry(*global) else { return };
+        let Some(entry) = wire.outputs.entry(*global) else {
+            return;
+        };
         match event {
             wl_output::Event::Name { name } => entry.name = Some(name),
-            wl_output::Event::Geometry { transform: WEnum::Value(transform), .. } => {
+            wl_output::Event::Geometry {
+                transform: WEnum::Value(transform),
+                ..
+            } => {
                 entry.transform = Transform::from_wl(transform as u32).unwrap_or_default();
             }
-            wl_output::Event::Mode { flags: WEnum::Value(flags), width, height, .. }
-                if flags.contains(wl_output::Mode::Current) =>
-            {
+            wl_output::Event::Mode {
+                flags: WEnum::Value(flags),
+                width,
+                height,
+                ..
+            } if flags.contains(wl_output::Mode::Current) => {
                 entry.mode = u32::try_from(width).ok().zip(u32::try_from(height).ok());
             }
             _ => {}
@@ -118,7 +146,9 @@ impl Dispatch<ZxdgOutputV1, u32> for Wire {
         _: &Connection,
         _: &QueueHandle<Self>,
     ) {
-        let Some(entry) = wire.outputs.entry(*global) else { return };
+        let Some(entry) = wire.outputs.entry(*global) else {
+            return;
+        };
         match event {
             // wl_output's own name is newer and stands before this one.
             zxdg_output_v1::Event::Name { name } if entry.name.is_none() => entry.name = Some(name),

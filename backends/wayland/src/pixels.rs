@@ -43,10 +43,25 @@ pub(crate) struct Pixels<'a> {
 
 impl<'a> Pixels<'a> {
     /// `None` when the data is too short for the rectangle.
-    pub fn new(data: &'a [u8], stride: usize, order: Order, covers: Rect, y_invert: bool) -> Option<Self> {
-        let (width, height) = (usize::try_from(covers.width).ok()?, usize::try_from(covers.height).ok()?);
+    pub fn new(
+        data: &'a [u8],
+        stride: usize,
+        order: Order,
+        covers: Rect,
+        y_invert: bool,
+    ) -> Option<Self> {
+        let (width, height) = (
+            usize::try_from(covers.width).ok()?,
+            usize::try_from(covers.height).ok()?,
+        );
         let enough = width * 4 <= stride && stride.checked_mul(height)? <= data.len();
-        (enough && width > 0 && height > 0).then_some(Self { data, stride, order, covers, y_invert })
+        (enough && width > 0 && height > 0).then_some(Self {
+            data,
+            stride,
+            order,
+            covers,
+            y_invert,
+        })
     }
 
     pub fn order(&self) -> Order {
@@ -60,7 +75,11 @@ impl<'a> Pixels<'a> {
     /// The bytes of one row of `rect`, `y` in raw pixels of the output; the rectangle must be covered.
     pub fn row(&self, rect: Rect, y: i32) -> &'a [u8] {
         let line = (y - self.covers.y) as usize;
-        let line = if self.y_invert { self.covers.height as usize - 1 - line } else { line };
+        let line = if self.y_invert {
+            self.covers.height as usize - 1 - line
+        } else {
+            line
+        };
         let start = line * self.stride + (rect.x - self.covers.x) as usize * 4;
         &self.data[start..start + rect.width as usize * 4]
     }
@@ -70,7 +89,9 @@ impl<'a> Pixels<'a> {
         let whole_rows = rect.x == self.covers.x && rect.width == self.covers.width;
         if whole_rows && !self.y_invert && self.stride == rect.width as usize * 4 {
             let start = (rect.y - self.covers.y) as usize * self.stride;
-            return std::borrow::Cow::Borrowed(&self.data[start..start + rect.height as usize * self.stride]);
+            return std::borrow::Cow::Borrowed(
+                &self.data[start..start + rect.height as usize * self.stride],
+            );
         }
         let mut packed = Vec::with_capacity(rect.width as usize * rect.height as usize * 4);
         for y in rect.y..rect.bottom() {
@@ -81,7 +102,8 @@ impl<'a> Pixels<'a> {
 
     /// Whether both show the same colours in `rect`; false when one doesn't cover it.
     pub fn equal(&self, other: &Pixels<'_>, rect: Rect) -> bool {
-        let covered = self.covers.intersect(&rect) == Some(rect) && other.covers.intersect(&rect) == Some(rect);
+        let covered = self.covers.intersect(&rect) == Some(rect)
+            && other.covers.intersect(&rect) == Some(rect);
         covered && (rect.y..rect.bottom()).all(|y| self.row_difference(other, rect, y).is_none())
     }
 
@@ -106,7 +128,9 @@ impl<'a> Pixels<'a> {
         let rect = rect.intersect(&self.covers)?.intersect(&other.covers)?;
         let mut found: Option<Rect> = None;
         for y in rect.y..rect.bottom() {
-            let Some((first, last)) = self.row_difference(other, rect, y) else { continue };
+            let Some((first, last)) = self.row_difference(other, rect, y) else {
+                continue;
+            };
             let line = Rect::new(rect.x + first, y, last - first + 1, 1);
             let all = found.map_or(line, |so_far| crate::wire::union(so_far, line));
             found = Some(all);
@@ -119,9 +143,17 @@ impl<'a> Pixels<'a> {
 
     /// The share of pixels of `patch` outside `masks` that differ by more than `tolerance` in a channel, at the best
     /// shift of up to `slack` pixels of `other` against `self`. Both must cover the patch.
-    pub fn share_differing(&self, other: &Pixels<'_>, patch: Rect, masks: &[Rect], slack: i32, tolerance: u8) -> f64 {
-        let mut shifts: Vec<(i32, i32)> =
-            (-slack..=slack).flat_map(|dy| (-slack..=slack).map(move |dx| (dx, dy))).collect();
+    pub fn share_differing(
+        &self,
+        other: &Pixels<'_>,
+        patch: Rect,
+        masks: &[Rect],
+        slack: i32,
+        tolerance: u8,
+    ) -> f64 {
+        let mut shifts: Vec<(i32, i32)> = (-slack..=slack)
+            .flat_map(|dy| (-slack..=slack).map(move |dx| (dx, dy)))
+            .collect();
         shifts.sort_by_key(|(dx, dy)| dx.abs() + dy.abs());
         let mut best = 1.0f64;
         for shift in shifts {
@@ -133,7 +165,14 @@ impl<'a> Pixels<'a> {
         best
     }
 
-    fn share_at(&self, other: &Pixels<'_>, patch: Rect, masks: &[Rect], (dx, dy): (i32, i32), tolerance: u8) -> f64 {
+    fn share_at(
+        &self,
+        other: &Pixels<'_>,
+        patch: Rect,
+        masks: &[Rect],
+        (dx, dy): (i32, i32),
+        tolerance: u8,
+    ) -> f64 {
         let (mut counted, mut differing) = (0u64, 0u64);
         for y in patch.y..patch.bottom() {
             if y + dy < patch.y || y + dy >= patch.bottom() {
@@ -147,12 +186,19 @@ impl<'a> Pixels<'a> {
                     continue;
                 }
                 let (a, b) = ((x - patch.x) as usize * 4, (shifted - patch.x) as usize * 4);
-                let (a, b) = (self.order.rgb(&ours[a..a + 4]), other.order.rgb(&theirs[b..b + 4]));
+                let (a, b) = (
+                    self.order.rgb(&ours[a..a + 4]),
+                    other.order.rgb(&theirs[b..b + 4]),
+                );
                 counted += 1;
                 differing += u64::from(a.iter().zip(b).any(|(a, b)| a.abs_diff(b) > tolerance));
             }
         }
-        if counted == 0 { 0.0 } else { differing as f64 / counted as f64 }
+        if counted == 0 {
+            0.0
+        } else {
+            differing as f64 / counted as f64
+        }
     }
 }
 
@@ -162,11 +208,20 @@ mod tests {
 
     fn picture(width: i32, height: i32, colour: impl Fn(i32, i32) -> u8) -> Vec<u8> {
         let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
-        pixels.flat_map(|(x, y)| [colour(x, y), 7, 9, (x * y) as u8]).collect()
+        pixels
+            .flat_map(|(x, y)| [colour(x, y), 7, 9, (x * y) as u8])
+            .collect()
     }
 
     fn of(data: &[u8], width: i32, height: i32) -> Pixels<'_> {
-        Pixels::new(data, width as usize * 4, Order::Bgra, Rect::new(0, 0, width, height), false).unwrap()
+        Pixels::new(
+            data,
+            width as usize * 4,
+            Order::Bgra,
+            Rect::new(0, 0, width, height),
+            false,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -188,10 +243,15 @@ mod tests {
     #[test]
     fn difference_is_the_bounding_box() {
         let a = picture(20, 20, |_, _| 0);
-        let b = picture(20, 20, |x, y| u8::from((5..7).contains(&x) && (3..9).contains(&y)));
+        let b = picture(20, 20, |x, y| {
+            u8::from((5..7).contains(&x) && (3..9).contains(&y))
+        });
         let found = of(&a, 20, 20).difference(&of(&b, 20, 20), Rect::new(0, 0, 99, 99), 1000);
         assert_eq!(found, Some(Rect::new(5, 3, 2, 6)));
-        assert_eq!(of(&a, 20, 20).difference(&of(&a, 20, 20), Rect::new(0, 0, 20, 20), 1000), None);
+        assert_eq!(
+            of(&a, 20, 20).difference(&of(&a, 20, 20), Rect::new(0, 0, 20, 20), 1000),
+            None
+        );
     }
 
     #[test]
@@ -221,7 +281,10 @@ mod tests {
         let (a, b) = (of(&a, 10, 10), of(&b, 10, 10));
         let patch = Rect::new(0, 0, 10, 10);
         assert_eq!(a.share_differing(&b, patch, &[], 0, 0), 0.5);
-        assert_eq!(a.share_differing(&b, patch, &[Rect::new(0, 0, 5, 10)], 0, 0), 0.0);
+        assert_eq!(
+            a.share_differing(&b, patch, &[Rect::new(0, 0, 5, 10)], 0, 0),
+            0.0
+        );
     }
 
     #[test]

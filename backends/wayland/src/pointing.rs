@@ -1,6 +1,8 @@
 //! Pointer requests: moves, buttons, the wheel, held modifiers.
 
-use deskhand_core::desktop::effect::{Failure, FailureKind, Outcome, PointerRequest, PointerStep, Reply};
+use deskhand_core::desktop::effect::{
+    Failure, FailureKind, Outcome, PointerRequest, PointerStep, Reply,
+};
 use deskhand_ports::{Pressed, Ticket};
 
 use crate::keyboard::{mask_of, modifier_keys};
@@ -16,7 +18,11 @@ impl Input {
         check(request)?;
         self.gate(ticket)?;
         self.make_pointer(&request.output)?;
-        if request.steps.iter().any(|step| matches!(step, PointerStep::Modifiers { .. })) {
+        if request
+            .steps
+            .iter()
+            .any(|step| matches!(step, PointerStep::Modifiers { .. }))
+        {
             self.make_keyboard()?;
         }
         let mut queued = 0;
@@ -48,13 +54,25 @@ impl Input {
         let output = &request.output;
         match *step {
             PointerStep::Move { x, y } => self.hands.motion(output, (x, y), request.extent),
-            PointerStep::Button { code, pressed: true } => {
+            PointerStep::Button {
+                code,
+                pressed: true,
+            } => {
                 self.ledger.pressing(Pressed::Button(code))?;
                 self.hands.button(output, code, true);
             }
-            PointerStep::Button { code, pressed: false } => {
+            PointerStep::Button {
+                code,
+                pressed: false,
+            } => {
                 // Only what we pressed: a release of the person's own button would end their drag.
-                let Some((_, pressed_on)) = self.hands.buttons.iter().find(|(down, _)| *down == code).cloned() else {
+                let Some((_, pressed_on)) = self
+                    .hands
+                    .buttons
+                    .iter()
+                    .find(|(down, _)| *down == code)
+                    .cloned()
+                else {
                     return Ok(());
                 };
                 self.hands.button(&pressed_on, code, false);
@@ -66,7 +84,14 @@ impl Input {
             }
             PointerStep::Modifiers { held } => {
                 let wanted = modifier_keys(held);
-                for code in self.hands.keys.clone().into_iter().rev().filter(|code| !wanted.contains(code)) {
+                for code in self
+                    .hands
+                    .keys
+                    .clone()
+                    .into_iter()
+                    .rev()
+                    .filter(|code| !wanted.contains(code))
+                {
                     self.hands.key(code, false);
                     self.ledger.releasing(Pressed::Key(code));
                 }
@@ -105,12 +130,16 @@ fn check(request: &PointerRequest) -> Result<(), Failure> {
     let refuse = |detail: String| Err(Failure::new(FailureKind::Refused, detail));
     let (width, height) = request.extent;
     if width == 0 || height == 0 || width > MOST_PIXELS || height > MOST_PIXELS {
-        return refuse(format!("an output of {width}x{height} pixels can't be aimed at; take a fresh screenshot"));
+        return refuse(format!(
+            "an output of {width}x{height} pixels can't be aimed at; take a fresh screenshot"
+        ));
     }
     for step in &request.steps {
         match step {
             PointerStep::Move { x, y } if *x >= width || *y >= height => {
-                return refuse(format!("({x}, {y}) lies outside the output's {width}x{height} pixels"));
+                return refuse(format!(
+                    "({x}, {y}) lies outside the output's {width}x{height} pixels"
+                ));
             }
             PointerStep::Wheel { x, y } if x.unsigned_abs().max(y.unsigned_abs()) > 100 => {
                 return refuse("more than 100 notches at once; scroll in smaller steps".into());
@@ -126,7 +155,11 @@ mod tests {
     use super::*;
 
     fn request(extent: (u32, u32), step: PointerStep) -> PointerRequest {
-        PointerRequest { output: "A".into(), extent, steps: vec![step] }
+        PointerRequest {
+            output: "A".into(),
+            extent,
+            steps: vec![step],
+        }
     }
 
     #[test]
@@ -134,7 +167,16 @@ mod tests {
         assert!(check(&request((10, 10), PointerStep::Move { x: 9, y: 9 })).is_ok());
         assert!(check(&request((10, 10), PointerStep::Move { x: 10, y: 9 })).is_err());
         assert!(check(&request((0, 10), PointerStep::Pause { ms: 1 })).is_err());
-        assert!(check(&request((u32::MAX, 10), PointerStep::Move { x: u32::MAX - 1, y: 9 })).is_err());
+        assert!(
+            check(&request(
+                (u32::MAX, 10),
+                PointerStep::Move {
+                    x: u32::MAX - 1,
+                    y: 9
+                }
+            ))
+            .is_err()
+        );
         assert!(check(&request((10, 10), PointerStep::Wheel { x: 0, y: i32::MIN })).is_err());
     }
 }

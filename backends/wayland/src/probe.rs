@@ -33,8 +33,12 @@ pub struct Probe {
 pub fn probe(socket: &Path) -> Result<Probe, String> {
     let mut link = Link::open(socket, Role::Look).map_err(|LinkDown(detail)| detail)?;
     greet(&mut link, Instant::now() + PATIENCE)?;
-    let globals: Vec<(String, u32)> =
-        link.wire.globals.iter().map(|global| (global.interface.clone(), global.version)).collect();
+    let globals: Vec<(String, u32)> = link
+        .wire
+        .globals
+        .iter()
+        .map(|global| (global.interface.clone(), global.version))
+        .collect();
     let missing = NEEDED.iter().filter_map(|(interface, version, purpose)| {
         let found = globals.iter().filter(|(name, _)| name == interface).map(|(_, version)| *version).max();
         match found {
@@ -45,5 +49,9 @@ pub fn probe(socket: &Path) -> Result<Probe, String> {
             )),
         }
     });
-    Ok(Probe { missing: missing.collect(), globals, outputs: link.wire.outputs.names() })
+    Ok(Probe {
+        missing: missing.collect(),
+        globals,
+        outputs: link.wire.outputs.names(),
+    })
 }

@@ -10,7 +10,12 @@ pub(crate) struct Region {
 }
 
 /// `None` when only a full capture is exact (compositors round fractional positions differently) or hardly larger.
-pub(crate) fn plan(raw: (u32, u32), logical: (u32, u32), transform: Transform, want: Rect) -> Option<Region> {
+pub(crate) fn plan(
+    raw: (u32, u32),
+    logical: (u32, u32),
+    transform: Transform,
+    want: Rect,
+) -> Option<Region> {
     // Sway 1.7 turns regions of these two the wrong way round, others the right one.
     if matches!(transform, Transform::Rotate90 | Transform::Rotate270) {
         return None;
@@ -21,17 +26,34 @@ pub(crate) fn plan(raw: (u32, u32), logical: (u32, u32), transform: Transform, w
         return None;
     }
     // Logical multiples of `grid` fall on whole pixels, without any rounding even in single precision.
-    let grid = [1.0, 2.0, 4.0, 8.0].into_iter().find(|grid| (scale * grid).fract() == 0.0)?;
-    let wanted = turn_rect(want, upright, |point, size| transform.raw_to_upright(point, size));
+    let grid = [1.0, 2.0, 4.0, 8.0]
+        .into_iter()
+        .find(|grid| (scale * grid).fract() == 0.0)?;
+    let wanted = turn_rect(want, upright, |point, size| {
+        transform.raw_to_upright(point, size)
+    });
     let down = |at: i32| ((f64::from(at) / scale / grid).floor() * grid) as i32;
-    let up = |at: i32, limit: u32| ((f64::from(at) / scale / grid).ceil() * grid).min(f64::from(limit)) as i32;
+    let up = |at: i32, limit: u32| {
+        ((f64::from(at) / scale / grid).ceil() * grid).min(f64::from(limit)) as i32
+    };
     let (x, y) = (down(wanted.x), down(wanted.y));
-    let (right, bottom) = (up(wanted.right(), logical.0), up(wanted.bottom(), logical.1));
+    let (right, bottom) = (
+        up(wanted.right(), logical.0),
+        up(wanted.bottom(), logical.1),
+    );
     let logical = Rect::new(x, y, right - x, bottom - y);
     let pixel = |at: i32| (f64::from(at) * scale) as i32;
-    let covered = Rect::new(pixel(x), pixel(y), pixel(logical.width), pixel(logical.height));
-    let covers = turn_rect(covered, upright, |point, size| transform.upright_to_raw(point, size));
-    let small = i64::from(covers.width) * i64::from(covers.height) * 2 < i64::from(raw.0) * i64::from(raw.1);
+    let covered = Rect::new(
+        pixel(x),
+        pixel(y),
+        pixel(logical.width),
+        pixel(logical.height),
+    );
+    let covers = turn_rect(covered, upright, |point, size| {
+        transform.upright_to_raw(point, size)
+    });
+    let small = i64::from(covers.width) * i64::from(covers.height) * 2
+        < i64::from(raw.0) * i64::from(raw.1);
     (small && covers.intersect(&want) == Some(want)).then_some(Region { logical, covers })
 }
 
@@ -53,7 +75,13 @@ mod tests {
     fn unscaled_regions_are_exact() {
         let want = Rect::new(100, 50, 48, 48);
         let region = plan((1920, 1080), (1920, 1080), Transform::Normal, want);
-        assert_eq!(region, Some(Region { logical: want, covers: want }));
+        assert_eq!(
+            region,
+            Some(Region {
+                logical: want,
+                covers: want
+            })
+        );
     }
 
     #[test]
@@ -63,7 +91,10 @@ mod tests {
                 let (w, h) = transform.upright_size(raw);
                 let want = Rect::new(501, 333, 48, 31);
                 let Some(region) = plan(raw, (w / scale, h / scale), transform, want) else {
-                    assert!(matches!(transform, Transform::Rotate90 | Transform::Rotate270));
+                    assert!(matches!(
+                        transform,
+                        Transform::Rotate90 | Transform::Rotate270
+                    ));
                     continue;
                 };
                 assert_eq!(region.covers.intersect(&want), Some(want), "{transform:?}");
@@ -75,13 +106,41 @@ mod tests {
 
     #[test]
     fn fractional_scales_stay_on_whole_pixels() {
-        let region = plan((1920, 1080), (1280, 720), Transform::Normal, Rect::new(100, 50, 48, 48)).unwrap();
-        assert_eq!(region, Region { logical: Rect::new(66, 32, 34, 34), covers: Rect::new(99, 48, 51, 51) });
-        assert_eq!(plan((1920, 1080), (1746, 982), Transform::Normal, Rect::new(100, 50, 48, 48)), None);
+        let region = plan(
+            (1920, 1080),
+            (1280, 720),
+            Transform::Normal,
+            Rect::new(100, 50, 48, 48),
+        )
+        .unwrap();
+        assert_eq!(
+            region,
+            Region {
+                logical: Rect::new(66, 32, 34, 34),
+                covers: Rect::new(99, 48, 51, 51)
+            }
+        );
+        assert_eq!(
+            plan(
+                (1920, 1080),
+                (1746, 982),
+                Transform::Normal,
+                Rect::new(100, 50, 48, 48)
+            ),
+            None
+        );
     }
 
     #[test]
     fn a_large_region_is_captured_whole() {
-        assert_eq!(plan((1920, 1080), (1920, 1080), Transform::Normal, Rect::new(0, 0, 1900, 1000)), None);
+        assert_eq!(
+            plan(
+                (1920, 1080),
+                (1920, 1080),
+                Transform::Normal,
+                Rect::new(0, 0, 1900, 1000)
+            ),
+            None
+        );
     }
 }

@@ -49,7 +49,9 @@ pub(crate) fn unstick(link: &mut Link, pressed: &[Pressed], until: Instant) -> R
     }
     if modifiers || !keys.is_empty() {
         let mut hands = Hands::new(Arc::new(AtomicU64::new(0)));
-        hands.make_keyboard(link).map_err(|failure| failure.detail)?;
+        hands
+            .make_keyboard(link)
+            .map_err(|failure| failure.detail)?;
         for code in keys.into_iter().rev() {
             hands.key(code, false);
         }

@@ -24,7 +24,11 @@ impl ReplySlot {
 
     /// Answered already, or nobody waits any more.
     pub fn is_done(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(oneshot::Sender::is_closed)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .is_none_or(oneshot::Sender::is_closed)
     }
 }
 
@@ -36,6 +40,9 @@ pub(crate) fn fail(kind: FailureKind, detail: impl Into<String>) -> Outcome {
 pub(crate) async fn outcome_of(receiver: oneshot::Receiver<Outcome>, thread: &str) -> Outcome {
     match receiver.await {
         Ok(outcome) => outcome,
-        Err(_) => fail(FailureKind::Lost, format!("the {thread} thread ended; restart deskhand")),
+        Err(_) => fail(
+            FailureKind::Lost,
+            format!("the {thread} thread ended; restart deskhand"),
+        ),
     }
 }

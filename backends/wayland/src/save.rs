@@ -14,26 +14,39 @@ pub(crate) fn save(to: &SaveTo, content: &[u8]) -> Result<PathBuf, Failure> {
     let path = to.directory.join(&to.name);
     let refuse = |detail: String| Failure::new(FailureKind::Refused, detail);
     let (folders, name) = split(&to.name).map_err(refuse)?;
-    let mut folder = open(&to.directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| refuse(explain(error, &to.directory)))?;
+    let mut folder = open(
+        &to.directory,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|error| refuse(explain(error, &to.directory)))?;
     let mut so_far = to.directory.clone();
     for part in folders {
         so_far.push(part);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        folder = openat(&folder, part, flags, Mode::empty()).map_err(|error| refuse(explain(error, &so_far)))?;
+        folder = openat(&folder, part, flags, Mode::empty())
+            .map_err(|error| refuse(explain(error, &so_far)))?;
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&folder, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| refuse(explain(error, &path)))?;
+    let file = openat(&folder, name, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|error| refuse(explain(error, &path)))?;
     write_or_remove(&folder, name, file, content).map_err(|error| {
         let errno = Errno::from_io_error(&error);
-        refuse(errno.map_or_else(|| format!("{}: {error}", path.display()), |errno| explain(errno, &path)))
+        refuse(errno.map_or_else(
+            || format!("{}: {error}", path.display()),
+            |errno| explain(errno, &path),
+        ))
     })?;
     Ok(path)
 }
 
 /// The folders and the file's name of a relative path that stays below its root.
 fn split(name: &str) -> Result<(Vec<&str>, &str), String> {
-    let bad = || format!("{name:?} is not a plain relative file name; use one without \"..\" or a leading \"/\"");
+    let bad = || {
+        format!(
+            "{name:?} is not a plain relative file name; use one without \"..\" or a leading \"/\""
+        )
+    };
     let mut parts = Vec::new();
     for component in Path::new(name).components() {
         match component {
@@ -41,7 +54,10 @@ fn split(name: &str) -> Result<(Vec<&str>, &str), String> {
             _ => return Err(bad()),
         }
     }
-    let file = parts.pop().filter(|_| !name.ends_with('/') && !name.contains('\0')).ok_or_else(bad)?;
+    let file = parts
+        .pop()
+        .filter(|_| !name.ends_with('/') && !name.contains('\0'))
+        .ok_or_else(bad)?;
     Ok((parts, file))
 }
 
@@ -57,12 +73,20 @@ fn write_or_remove(folder: impl AsFd, name: &str, file: OwnedFd, content: &[u8])
 fn explain(error: Errno, path: &Path) -> String {
     let path = path.display();
     match error {
-        Errno::EXIST => format!("{path} exists already; nothing is overwritten, choose another name"),
+        Errno::EXIST => {
+            format!("{path} exists already; nothing is overwritten, choose another name")
+        }
         Errno::LOOP => format!("{path} is a symbolic link; choose a name that leads through none"),
         Errno::NOTDIR => format!("{path} is not a folder, or a symbolic link; choose another name"),
-        Errno::NOENT => format!("the folder of {path} doesn't exist; make it first, or choose another name"),
-        Errno::NOSPC | Errno::DQUOT => format!("no room is left for {path}: {error}; nothing was kept, free some space"),
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => format!("{path} can't be written: {error}; check the folder's permissions"),
+        Errno::NOENT => {
+            format!("the folder of {path} doesn't exist; make it first, or choose another name")
+        }
+        Errno::NOSPC | Errno::DQUOT => {
+            format!("no room is left for {path}: {error}; nothing was kept, free some space")
+        }
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => {
+            format!("{path} can't be written: {error}; check the folder's permissions")
+        }
         Errno::NAMETOOLONG => format!("{path}: the name is too long; choose a shorter one"),
         _ => format!("{path} can't be written: {error}"),
     }
@@ -74,7 +98,10 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn to(directory: &Path, name: &str) -> SaveTo {
-        SaveTo { directory: directory.to_owned(), name: name.to_owned() }
+        SaveTo {
+            directory: directory.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     #[test]
@@ -84,7 +111,10 @@ mod tests {
         let path = save(&to(dir.path(), "sub/a.png"), b"content").unwrap();
         assert_eq!(path, dir.path().join("sub/a.png"));
         assert_eq!(std::fs::read(&path).unwrap(), b"content");
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
     }
 
     #[test]
@@ -110,16 +140,35 @@ mod tests {
     #[test]
     fn names_stay_below_the_directory() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["", "/", "/a.png", "../a.png", "a/../../b.png", "..", "a.png/", "a\0b"] {
+        for name in [
+            "",
+            "/",
+            "/a.png",
+            "../a.png",
+            "a/../../b.png",
+            "..",
+            "a.png/",
+            "a\0b",
+        ] {
             assert!(save(&to(dir.path(), name), b"x").is_err(), "{name:?}");
         }
-        assert!(save(&to(dir.path(), "missing/a.png"), b"x").unwrap_err().detail.contains("make it first"));
+        assert!(
+            save(&to(dir.path(), "missing/a.png"), b"x")
+                .unwrap_err()
+                .detail
+                .contains("make it first")
+        );
     }
 
     #[test]
     fn a_full_disk_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = open(dir.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let folder = open(
+            dir.path(),
+            OFlags::RDONLY | OFlags::DIRECTORY,
+            Mode::empty(),
+        )
+        .unwrap();
         std::fs::write(dir.path().join("a.png"), b"").unwrap();
         let full = open("/dev/full", OFlags::WRONLY, Mode::empty()).unwrap();
         let error = write_or_remove(&folder, "a.png", full, b"content").unwrap_err();

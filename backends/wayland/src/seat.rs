@@ -32,7 +32,11 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const MOST_UNCONFIRMED: usize = 8;
 
 pub(crate) enum Command {
-    Request { request: SeatRequest, ticket: Ticket, reply: ReplySlot },
+    Request {
+        request: SeatRequest,
+        ticket: Ticket,
+        reply: ReplySlot,
+    },
     Stop,
 }
 
@@ -44,7 +48,11 @@ pub struct WaylandSeat {
 
 impl WaylandSeat {
     /// Starts the input thread and returns at once; the connection's fate comes as [`Observation::Seat`].
-    pub fn start(socket: PathBuf, observe: Observe, journal: Arc<dyn PressJournal>) -> io::Result<Self> {
+    pub fn start(
+        socket: PathBuf,
+        observe: Observe,
+        journal: Arc<dyn PressJournal>,
+    ) -> io::Result<Self> {
         let (mailbox, inbox) = mailbox()?;
         let requests = Arc::new(AtomicU64::new(0));
         let input = Input {
@@ -57,7 +65,9 @@ impl WaylandSeat {
             peer: 0,
             observe,
         };
-        thread::Builder::new().name("deskhand-input".into()).spawn(move || input.run(&inbox))?;
+        thread::Builder::new()
+            .name("deskhand-input".into())
+            .spawn(move || input.run(&inbox))?;
         Ok(Self { mailbox, requests })
     }
 
@@ -82,7 +92,11 @@ impl Drop for WaylandSeat {
 impl Seat for WaylandSeat {
     async fn request(&self, request: SeatRequest, ticket: Ticket) -> Outcome {
         let (reply, outcome) = ReplySlot::new();
-        self.mailbox.send(Command::Request { request, ticket, reply });
+        self.mailbox.send(Command::Request {
+            request,
+            ticket,
+            reply,
+        });
         outcome_of(outcome, "input").await
     }
 }
@@ -106,7 +120,11 @@ impl Input {
             inbox.hush();
             while let Some(command) = inbox.next() {
                 match command {
-                    Command::Request { request, ticket, reply } => self.waiting.push_back((request, ticket, reply)),
+                    Command::Request {
+                        request,
+                        ticket,
+                        reply,
+                    } => self.waiting.push_back((request, ticket, reply)),
                     Command::Stop => return self.leave(),
                 }
             }
@@ -116,9 +134,21 @@ impl Input {
                 self.ledger.confirm_up_to(newest);
                 self.unconfirmed.retain(|key| *key > newest);
             }
-            let until = self.waiting.iter().map(|(_, ticket, _)| ticket.deadline).min();
-            let slice = Instant::now() + if until.is_some() { CANCEL_SLICE } else { Duration::from_secs(60) };
-            match self.keeper.step(until.map_or(slice, |until| until.min(slice)), inbox.as_fd()) {
+            let until = self
+                .waiting
+                .iter()
+                .map(|(_, ticket, _)| ticket.deadline)
+                .min();
+            let slice = Instant::now()
+                + if until.is_some() {
+                    CANCEL_SLICE
+                } else {
+                    Duration::from_secs(60)
+                };
+            match self
+                .keeper
+                .step(until.map_or(slice, |until| until.min(slice)), inbox.as_fd())
+            {
                 Some(Change::Up) => self.came_up(),
                 Some(Change::Down(detail)) => self.went_down(detail),
                 None => {}
@@ -156,11 +186,16 @@ impl Input {
             return Some(Err(failure));
         }
         if ticket.expired() {
-            return Some(fail(FailureKind::TimedOut, "the compositor didn't answer in time; nothing was sent"));
+            return Some(fail(
+                FailureKind::TimedOut,
+                "the compositor didn't answer in time; nothing was sent",
+            ));
         }
         let detail = self.keeper.down_reason()?;
         let detail = match releases {
-            true => format!("{detail}; what is pressed will be released once the compositor answers again"),
+            true => format!(
+                "{detail}; what is pressed will be released once the compositor answers again"
+            ),
             false => detail.to_owned(),
         };
         Some(fail(FailureKind::Unavailable, detail))
@@ -213,12 +248,16 @@ impl Input {
     }
 
     pub fn make_keyboard(&mut self) -> Result<(), Failure> {
-        let Some(link) = self.keeper.link() else { return Err(gone()) };
+        let Some(link) = self.keeper.link() else {
+            return Err(gone());
+        };
         self.hands.make_keyboard(link)
     }
 
     pub fn make_pointer(&mut self, output: &str) -> Result<(), Failure> {
-        let Some(link) = self.keeper.link() else { return Err(gone()) };
+        let Some(link) = self.keeper.link() else {
+            return Err(gone());
+        };
         self.hands.make_pointer(link, output)
     }
 
@@ -226,7 +265,10 @@ impl Input {
     pub fn gate(&self, ticket: &Ticket) -> Result<(), Failure> {
         ticket.check()?;
         if ticket.expired() {
-            return Err(Failure::new(FailureKind::TimedOut, "the time was over before everything was sent"));
+            return Err(Failure::new(
+                FailureKind::TimedOut,
+                "the time was over before everything was sent",
+            ));
         }
         Ok(())
     }
@@ -234,7 +276,9 @@ impl Input {
     /// Hands everything queued to the kernel. What is queued was allowed by `gate` and goes out in one write.
     pub fn flush(&mut self, ticket: &Ticket) -> Result<(), Failure> {
         loop {
-            let Some(link) = self.keeper.link() else { return Err(gone()) };
+            let Some(link) = self.keeper.link() else {
+                return Err(gone());
+            };
             match link.flush() {
                 Ok(true) => return Ok(()),
                 Ok(false) if ticket.expired() => {
@@ -274,13 +318,19 @@ impl Input {
         let until = Instant::now() + Duration::from_millis(ms.into());
         while Instant::now() < until {
             self.gate(ticket)?;
-            self.step(until.min(Instant::now() + CANCEL_SLICE).min(ticket.deadline))?;
+            self.step(
+                until
+                    .min(Instant::now() + CANCEL_SLICE)
+                    .min(ticket.deadline),
+            )?;
         }
         self.gate(ticket)
     }
 
     fn send_sync(&mut self) -> Result<(), Failure> {
-        let Some(link) = self.keeper.link() else { return Err(gone()) };
+        let Some(link) = self.keeper.link() else {
+            return Err(gone());
+        };
         let key = link.sync();
         self.ledger.synced(key);
         self.unconfirmed.push_back(key);
@@ -288,10 +338,14 @@ impl Input {
     }
 
     fn await_next(&mut self, ticket: &Ticket) -> Result<(), Failure> {
-        let Some(key) = self.unconfirmed.front().copied() else { return Ok(()) };
+        let Some(key) = self.unconfirmed.front().copied() else {
+            return Ok(());
+        };
         let mut limit = ticket.deadline;
         loop {
-            let Some(link) = self.keeper.link() else { return Err(gone()) };
+            let Some(link) = self.keeper.link() else {
+                return Err(gone());
+            };
             if link.is_synced(key) {
                 self.unconfirmed.pop_front();
                 self.ledger.confirm_up_to(key);
@@ -309,7 +363,9 @@ impl Input {
     }
 
     fn step(&mut self, until: Instant) -> Result<(), Failure> {
-        let Some(link) = self.keeper.link() else { return Err(gone()) };
+        let Some(link) = self.keeper.link() else {
+            return Err(gone());
+        };
         match link.step(until, None) {
             Ok(()) => Ok(()),
             Err(LinkDown(detail)) => Err(self.lost(detail)),
@@ -339,7 +395,8 @@ impl Input {
             let same = std::mem::replace(&mut self.peer, link.peer) == link.peer;
             if !stranded.is_empty()
                 && same
-                && let Err(detail) = release::unstick(link, &stranded, Instant::now() + release::PATIENCE)
+                && let Err(detail) =
+                    release::unstick(link, &stranded, Instant::now() + release::PATIENCE)
             {
                 tracing::warn!(detail, "what was pressed could not be released");
                 if let Change::Down(detail) = self.keeper.lose(detail) {
@@ -356,7 +413,9 @@ impl Input {
     fn leave(mut self) {
         self.hands.release_all();
         self.hands.destroy();
-        let Some(link) = self.keeper.link() else { return };
+        let Some(link) = self.keeper.link() else {
+            return;
+        };
         if release::roundtrip(link, Instant::now() + FAREWELL).is_ok() {
             self.ledger.all_released();
         }
@@ -364,7 +423,10 @@ impl Input {
 }
 
 fn gone() -> Failure {
-    Failure::new(FailureKind::Lost, "the connection to the compositor was lost")
+    Failure::new(
+        FailureKind::Lost,
+        "the connection to the compositor was lost",
+    )
 }
 
 fn no_answer() -> Failure {

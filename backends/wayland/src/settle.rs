@@ -50,13 +50,25 @@ impl Settle {
 
     /// When it must be looked at again even without an event.
     pub fn wake_at(&self) -> Instant {
-        let quiet_at = if self.confirm.is_none() { self.changed + self.quiet } else { self.give_up };
-        let grab_at = if self.grab.is_none() { self.next_grab } else { self.give_up };
+        let quiet_at = if self.confirm.is_none() {
+            self.changed + self.quiet
+        } else {
+            self.give_up
+        };
+        let grab_at = if self.grab.is_none() {
+            self.next_grab
+        } else {
+            self.give_up
+        };
         quiet_at.min(grab_at).min(self.give_up)
     }
 
     /// The outcome, once there is one.
-    pub fn advance(&mut self, grabs: &mut Grabs, link: &mut Link) -> Option<Result<Reply, Failure>> {
+    pub fn advance(
+        &mut self,
+        grabs: &mut Grabs,
+        link: &mut Link,
+    ) -> Option<Result<Reply, Failure>> {
         if let Some(key) = self.grab
             && let Some(result) = grabs.take(link, key)
         {
@@ -69,7 +81,10 @@ impl Settle {
                     self.changed = Instant::now();
                     self.next_grab = self.changed + POLL;
                     if self.failures >= MOST_FAILURES {
-                        return Some(Err(Failure::new(FailureKind::Refused, cant_copy(&self.output))));
+                        return Some(Err(Failure::new(
+                            FailureKind::Refused,
+                            cant_copy(&self.output),
+                        )));
                     }
                 }
             }
@@ -77,10 +92,16 @@ impl Settle {
         let now = Instant::now();
         let waited_ms = u32::try_from((now - self.started).as_millis()).unwrap_or(u32::MAX);
         if self.confirm.is_some_and(|key| link.is_synced(key)) {
-            return Some(Ok(Reply::Settled { settled: true, waited_ms }));
+            return Some(Ok(Reply::Settled {
+                settled: true,
+                waited_ms,
+            }));
         }
         if now >= self.give_up {
-            return Some(Ok(Reply::Settled { settled: false, waited_ms }));
+            return Some(Ok(Reply::Settled {
+                settled: false,
+                waited_ms,
+            }));
         }
         if self.grab.is_none() && now >= self.next_grab {
             // The first one comes at once and is what later ones are compared with.
@@ -102,7 +123,11 @@ impl Settle {
     fn look(&mut self, grabbed: Grabbed, link: &Link) {
         let now = Instant::now();
         self.failures = 0;
-        let damage_told = link.wire.screencopy.as_ref().is_some_and(|manager| wayland_client::Proxy::version(manager) >= 2);
+        let damage_told = link
+            .wire
+            .screencopy
+            .as_ref()
+            .is_some_and(|manager| wayland_client::Proxy::version(manager) >= 2);
         self.next_grab = if damage_told { now } else { now + POLL };
         if self.counts(&grabbed, link) {
             self.changed = now;
@@ -113,8 +138,12 @@ impl Settle {
 
     /// Whether more than a caret changed since the last look.
     fn counts(&self, grabbed: &Grabbed, link: &Link) -> bool {
-        let Some(before) = &self.seen else { return true };
-        let (Some(new), Some(old)) = (grabbed.image.pixels(), before.pixels()) else { return true };
+        let Some(before) = &self.seen else {
+            return true;
+        };
+        let (Some(new), Some(old)) = (grabbed.image.pixels(), before.pixels()) else {
+            return true;
+        };
         if new.covers() != old.covers() {
             return true;
         }
@@ -124,7 +153,10 @@ impl Settle {
         });
         let caret = (CARET_AREA * scale.unwrap_or(1.0).max(1.0).powi(2)) as i64;
         // Without a damage rectangle, or with a y-inverted one, everything is compared: never too little.
-        let within = grabbed.damage.filter(|_| !grabbed.image.y_invert).unwrap_or(new.covers());
+        let within = grabbed
+            .damage
+            .filter(|_| !grabbed.image.y_invert)
+            .unwrap_or(new.covers());
         let changed = new.difference(&old, within, caret);
         changed.is_some_and(|rect| i64::from(rect.width) * i64::from(rect.height) > caret)
     }
@@ -132,5 +164,7 @@ impl Settle {
 
 /// The sentence for a frame that failed again and again.
 pub(crate) fn cant_copy(output: &str) -> String {
-    format!("the compositor could not copy {output:?}; the output may be off or was just changed: wake it and try again")
+    format!(
+        "the compositor could not copy {output:?}; the output may be off or was just changed: wake it and try again"
+    )
 }

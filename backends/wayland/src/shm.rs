@@ -39,8 +39,19 @@ impl Spec {
             && offer.height > 0
             && u64::from(offer.stride) >= u64::from(offer.width) * 4
             && bytes <= MOST_BYTES;
-        let Offer { width, height, stride, .. } = *offer;
-        sane.then_some(Self { format, order, width, height, stride })
+        let Offer {
+            width,
+            height,
+            stride,
+            ..
+        } = *offer;
+        sane.then_some(Self {
+            format,
+            order,
+            width,
+            height,
+            stride,
+        })
     }
 }
 
@@ -57,8 +68,15 @@ pub(crate) struct Slot {
 impl Slot {
     pub fn new(shm: &WlShm, queue: &QueueHandle<Wire>, spec: Spec, era: u64) -> io::Result<Self> {
         let too_large = || io::Error::other("the frame is too large");
-        let bytes = spec.stride.checked_mul(spec.height).and_then(|n| i32::try_from(n).ok()).ok_or_else(too_large)?;
-        let file = memfd_create("deskhand-frame", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let bytes = spec
+            .stride
+            .checked_mul(spec.height)
+            .and_then(|n| i32::try_from(n).ok())
+            .ok_or_else(too_large)?;
+        let file = memfd_create(
+            "deskhand-frame",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?;
         ftruncate(&file, bytes as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let file = File::from(file);
@@ -66,7 +84,13 @@ impl Slot {
         let pool = shm.create_pool(OwnedFd::from(file).as_fd(), bytes, queue, ());
         let (width, height, stride) = (spec.width as i32, spec.height as i32, spec.stride as i32);
         let buffer = pool.create_buffer(0, width, height, stride, spec.format, queue, ());
-        Ok(Self { spec, memory, pool, buffer, era })
+        Ok(Self {
+            spec,
+            memory,
+            pool,
+            buffer,
+            era,
+        })
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -97,7 +121,10 @@ pub(crate) struct Loan<M: From<Slot>> {
 
 impl<M: From<Slot>> Loan<M> {
     pub fn new(slot: Slot, home: Mailbox<M>) -> Self {
-        Self { slot: Some(slot), home }
+        Self {
+            slot: Some(slot),
+            home,
+        }
     }
 
     pub fn slot(&self) -> Option<&Slot> {
@@ -121,7 +148,10 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub fn take(&mut self, spec: Spec, era: u64) -> Option<Slot> {
-        let at = self.idle.iter().position(|slot| slot.spec == spec && slot.era == era)?;
+        let at = self
+            .idle
+            .iter()
+            .position(|slot| slot.spec == spec && slot.era == era)?;
         Some(self.idle.remove(at))
     }
 

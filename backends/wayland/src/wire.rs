@@ -7,14 +7,16 @@ use wayland_client::protocol::{wl_buffer, wl_callback, wl_registry, wl_seat, wl_
 use wayland_client::{Connection, Dispatch, Proxy, QueueHandle, WEnum, delegate_noop};
 use wayland_protocols::xdg::xdg_output::zv1::client::zxdg_output_manager_v1::ZxdgOutputManagerV1;
 use wayland_protocols_misc::zwp_virtual_keyboard_v1::client::{
-    zwp_virtual_keyboard_manager_v1::ZwpVirtualKeyboardManagerV1, zwp_virtual_keyboard_v1::ZwpVirtualKeyboardV1,
+    zwp_virtual_keyboard_manager_v1::ZwpVirtualKeyboardManagerV1,
+    zwp_virtual_keyboard_v1::ZwpVirtualKeyboardV1,
 };
 use wayland_protocols_wlr::screencopy::v1::client::{
     zwlr_screencopy_frame_v1::{self, ZwlrScreencopyFrameV1},
     zwlr_screencopy_manager_v1::ZwlrScreencopyManagerV1,
 };
 use wayland_protocols_wlr::virtual_pointer::v1::client::{
-    zwlr_virtual_pointer_manager_v1::ZwlrVirtualPointerManagerV1, zwlr_virtual_pointer_v1::ZwlrVirtualPointerV1,
+    zwlr_virtual_pointer_manager_v1::ZwlrVirtualPointerManagerV1,
+    zwlr_virtual_pointer_v1::ZwlrVirtualPointerV1,
 };
 
 use crate::outputs::Outputs;
@@ -66,7 +68,12 @@ impl Wire {
         }
     }
 
-    fn bind(&mut self, registry: &wl_registry::WlRegistry, global: &Global, queue: &QueueHandle<Self>) {
+    fn bind(
+        &mut self,
+        registry: &wl_registry::WlRegistry,
+        global: &Global,
+        queue: &QueueHandle<Self>,
+    ) {
         let Global { name, version, .. } = *global;
         match (global.interface.as_str(), self.role) {
             ("wl_output", _) => self.outputs.bind(registry, name, version, queue),
@@ -102,8 +109,16 @@ impl Dispatch<wl_registry::WlRegistry, ()> for Wire {
         queue: &QueueHandle<Self>,
     ) {
         match event {
-            wl_registry::Event::Global { name, interface, version } => {
-                let global = Global { name, interface, version };
+            wl_registry::Event::Global {
+                name,
+                interface,
+                version,
+            } => {
+                let global = Global {
+                    name,
+                    interface,
+                    version,
+                };
                 wire.bind(registry, &global, queue);
                 wire.globals.push(global);
             }
@@ -160,10 +175,22 @@ impl Dispatch<ZwlrScreencopyFrameV1, u64> for Wire {
         _: &Connection,
         _: &QueueHandle<Self>,
     ) {
-        let Some(frame) = wire.frames.get_mut(key) else { return };
+        let Some(frame) = wire.frames.get_mut(key) else {
+            return;
+        };
         match event {
-            zwlr_screencopy_frame_v1::Event::Buffer { format, width, height, stride } => {
-                frame.offers.push(Offer { format, width, height, stride });
+            zwlr_screencopy_frame_v1::Event::Buffer {
+                format,
+                width,
+                height,
+                stride,
+            } => {
+                frame.offers.push(Offer {
+                    format,
+                    width,
+                    height,
+                    stride,
+                });
                 if proxy.version() < 3 {
                     frame.all_offered = true;
                 }
@@ -172,7 +199,12 @@ impl Dispatch<ZwlrScreencopyFrameV1, u64> for Wire {
             zwlr_screencopy_frame_v1::Event::Flags { flags } => {
                 frame.y_invert = matches!(flags, WEnum::Value(flags) if flags.contains(zwlr_screencopy_frame_v1::Flags::YInvert));
             }
-            zwlr_screencopy_frame_v1::Event::Damage { x, y, width, height } => {
+            zwlr_screencopy_frame_v1::Event::Damage {
+                x,
+                y,
+                width,
+                height,
+            } => {
                 let rect = Rect::new(to_i32(x), to_i32(y), to_i32(width), to_i32(height));
                 frame.damage = Some(frame.damage.map_or(rect, |so_far| union(so_far, rect)));
             }
@@ -190,7 +222,12 @@ fn to_i32(value: u32) -> i32 {
 /// The smallest rectangle around both.
 pub(crate) fn union(a: Rect, b: Rect) -> Rect {
     let (x, y) = (a.x.min(b.x), a.y.min(b.y));
-    Rect::new(x, y, a.right().max(b.right()) - x, a.bottom().max(b.bottom()) - y)
+    Rect::new(
+        x,
+        y,
+        a.right().max(b.right()) - x,
+        a.bottom().max(b.bottom()) - y,
+    )
 }
 
 delegate_noop!(Wire: ignore wl_shm::WlShm);

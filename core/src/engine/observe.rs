@@ -27,6 +27,7 @@ impl World {
             desktop: Arc::new(Desktop::default()),
             history: History::default(),
             compositor: Err("no compositor was found yet".into()),
+            last_kind: None,
             stream: Stream::Opening,
             stop: StopFlag::Unknown,
             lock: LockState::Unknown,
@@ -105,6 +106,7 @@ impl Core {
             CompositorState::Up(info) => {
                 let another = self.world_mut(|w| {
                     let another = w.compositor.as_ref().is_ok_and(|old| old.instance != info.instance);
+                    w.last_kind = Some(info.kind);
                     w.compositor = Ok(info);
                     another
                 });

@@ -16,28 +16,30 @@ impl Core {
     pub fn restart(&mut self, seed: [u8; 32]) {
         let error = RpcError::new(INTERNAL_ERROR, "Internal error: the server met a bug of its own and started anew; leases are revoked, what was pressed is released");
         let (answers, ops) = std::mem::take(&mut self.calls).into_open();
-        self.outputs.clear();
+        // What was answered stays answered; what wasn't started yet never is.
+        self.outputs.retain(|output| !matches!(output, Output::Start { .. }));
         self.timers = Timers::default();
         self.calls = Calls::starting_after(answers.last_call);
         self.listings = Listings::new(self.toolset);
         for connection in self.connections.values_mut() {
             connection.batches.clear();
         }
-        let held = {
+        {
             let mut world = lock(&self.world);
             world.random = Random::new(seed);
-            let held = !matches!(world.lease.state, State::Free);
-            world.lease = Table { state: if held { State::Releasing } else { State::Free }, idle_ms: world.lease.idle_ms };
-            held
-        };
+            // A lock may be out without a lease (one that was being taken or given back), so it is given back in any case.
+            world.lease = Table { state: State::Releasing, idle_ms: world.lease.idle_ms };
+        }
         self.raise_fence();
         for op in ops {
             self.put(Output::Cancel { op });
         }
-        for (conn, route, id) in answers.requests {
+        let waiting = self.startup.take();
+        for (conn, route, id) in answers.requests.into_iter().chain(waiting) {
             self.put(Output::Send { conn, route, body: error_response(Some(&id), &error) });
         }
-        self.give_back = held;
+        self.give_back = true;
+        self.begin_startup(self.now);
         self.settle();
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde_json::value::RawValue;
 
 use super::core::Core;
-use super::io::{Conn, TimerKind};
+use super::io::{Conn, Route, TimerKind};
 use crate::protocol::dispatch::Return;
 use crate::rpc::error::RpcError;
 use crate::rpc::id::RequestId;
@@ -49,15 +49,24 @@ impl Startup {
         self.held.retain(|h| h.to.conn != conn);
     }
 
-    pub fn cancel(&mut self, conn: Conn, id: &RequestId) {
-        self.held.retain(|h| h.to.conn != conn || h.id != *id);
+    /// Forgets a waiting request; where its answer would have gone.
+    pub fn cancel(&mut self, conn: Conn, id: &RequestId) -> Option<Return> {
+        let at = self.held.iter().position(|h| h.to.conn == conn && h.id == *id)?;
+        self.held.remove(at).map(|h| h.to)
+    }
+
+    /// After a bug: those who wait are answered otherwise.
+    pub fn take(&mut self) -> Vec<(Conn, Route, RequestId)> {
+        self.held.drain(..).map(|h| (h.to.conn, h.to.route, h.id)).collect()
     }
 }
 
 impl Core {
     pub(super) fn begin_startup(&mut self, now: Time) {
-        self.timers.set(TimerKind::Startup, now + BOUND_MS);
-        self.end_startup_if_ready();
+        if !self.startup.over {
+            self.timers.set(TimerKind::Startup, now + BOUND_MS);
+            self.end_startup_if_ready();
+        }
     }
 
     /// Whether the request waits; then it is answered later.

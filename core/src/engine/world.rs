@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::desktop::effect::Holder;
 use super::random::Random;
 use super::startup::Told;
-use crate::desktop::event::{Availability, CompositorInfo, CompositorState, DesktopEvent, LockState, Observation};
+use crate::desktop::event::{Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState, Observation};
 use crate::desktop::history::History;
 use crate::desktop::state::Desktop;
 use crate::lease::rules::Table;
@@ -21,6 +21,8 @@ pub struct World {
     pub desktop: Arc<Desktop>,
     pub history: History,
     pub compositor: Result<CompositorInfo, String>,
+    /// The last one that was reached: what a message names even when it is gone.
+    pub last_kind: Option<CompositorKind>,
     pub stream: Stream,
     pub stop: StopFlag,
     pub lock: LockState,
@@ -113,7 +115,7 @@ impl World {
     }
 
     pub fn compositor_name(&self) -> &'static str {
-        self.compositor.as_ref().map_or("niri", |c| c.kind.name())
+        self.last_kind.map_or("niri", CompositorKind::name)
     }
 }
 

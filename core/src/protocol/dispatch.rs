@@ -161,7 +161,10 @@ impl Core {
                 if let Some(call) = self.calls.find(conn, &id) {
                     self.abandon(call, Reason::Cancelled);
                 }
-                self.startup.cancel(conn, &id);
+                if let Some(to) = self.startup.cancel(conn, &id) {
+                    // Its batch goes without it.
+                    self.reply(to.conn, to.route, to.batch, None);
+                }
                 self.end_subscription(conn, &id);
             }
             _ => {}

@@ -120,6 +120,10 @@ impl Rig {
     pub fn feed(&mut self, input: Input) -> Vec<Output> {
         self.inputs.push((self.now, input.clone()));
         self.core.handle_input(self.now, input);
+        self.drain()
+    }
+
+    pub fn drain(&mut self) -> Vec<Output> {
         let outputs: Vec<Output> = std::iter::from_fn(|| self.core.poll_output()).collect();
         for output in &outputs {
             match output {

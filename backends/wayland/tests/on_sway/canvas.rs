@@ -47,8 +47,14 @@ impl Canvas {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (socket, output, notes) = (socket.to_owned(), output.to_owned(), seen.clone());
         std::thread::spawn(move || run(&socket, &output, keyboard, notes, &paints, &mapped));
-        let transform = ready.recv_timeout(Duration::from_secs(10)).expect("the canvas is mapped");
-        Self { seen, paint, transform }
+        let transform = ready
+            .recv_timeout(Duration::from_secs(10))
+            .expect("the canvas is mapped");
+        Self {
+            seen,
+            paint,
+            transform,
+        }
     }
 
     pub fn paint(&self, what: Paint) {
@@ -95,13 +101,24 @@ fn run(
     };
     queue.roundtrip(&mut state).unwrap();
     queue.roundtrip(&mut state).unwrap();
-    let surface = state.compositor.as_ref().unwrap().create_surface(&handle, ());
+    let surface = state
+        .compositor
+        .as_ref()
+        .unwrap()
+        .create_surface(&handle, ());
     let target = state.outputs.iter().find(|(_, name, _)| name == output);
     let transform = target.map_or(Transform::Normal, |(_, _, transform)| *transform);
     let target = target.map(|(proxy, ..)| proxy.clone());
     let layer = zwlr_layer_shell_v1::Layer::Overlay;
     let shell = state.shell.as_ref().unwrap();
-    let layered = shell.get_layer_surface(&surface, target.as_ref(), layer, "canvas".into(), &handle, ());
+    let layered = shell.get_layer_surface(
+        &surface,
+        target.as_ref(),
+        layer,
+        "canvas".into(),
+        &handle,
+        (),
+    );
     layered.set_anchor(zwlr_layer_surface_v1::Anchor::all());
     layered.set_exclusive_zone(-1);
     if keyboard {
@@ -113,19 +130,33 @@ fn run(
     }
     let (width, height) = state.size.unwrap();
     let bytes = width * height * 4;
-    let file = File::from(rustix::fs::memfd_create("canvas", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+    let file =
+        File::from(rustix::fs::memfd_create("canvas", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
     file.set_len(bytes as u64).unwrap();
     let mut picture = vec![0u8; bytes as usize];
     for y in 0..height {
         for x in 0..width {
-            let [r, g, b] = QUARTERS[usize::from(x >= width / 2) + 2 * usize::from(y >= height / 2)];
+            let [r, g, b] =
+                QUARTERS[usize::from(x >= width / 2) + 2 * usize::from(y >= height / 2)];
             let at = (y * width + x) as usize * 4;
             picture[at..at + 4].copy_from_slice(&[b, g, r, 255]);
         }
     }
     file.write_all_at(&picture, 0).unwrap();
-    let pool = state.shm.as_ref().unwrap().create_pool(file.as_fd(), bytes, &handle, ());
-    let buffer = pool.create_buffer(0, width, height, width * 4, wl_shm::Format::Xrgb8888, &handle, ());
+    let pool = state
+        .shm
+        .as_ref()
+        .unwrap()
+        .create_pool(file.as_fd(), bytes, &handle, ());
+    let buffer = pool.create_buffer(
+        0,
+        width,
+        height,
+        width * 4,
+        wl_shm::Format::Xrgb8888,
+        &handle,
+        (),
+    );
     surface.attach(Some(&buffer), 0, 0);
     surface.damage_buffer(0, 0, width, height);
     surface.frame(&handle, ());
@@ -138,7 +169,8 @@ fn run(
         match paints.try_recv() {
             Ok(Paint::Rect(x, y, w, h, grey)) => {
                 for row in y..y + h {
-                    file.write_all_at(&vec![grey; w as usize * 4], ((row * width + x) * 4) as u64).unwrap();
+                    file.write_all_at(&vec![grey; w as usize * 4], ((row * width + x) * 4) as u64)
+                        .unwrap();
                 }
                 surface.attach(Some(&buffer), 0, 0);
                 surface.damage_buffer(x, y, w, h);
@@ -150,10 +182,16 @@ fn run(
         if queue.dispatch_pending(&mut state).is_err() || queue.flush().is_err() {
             return;
         }
-        let Some(guard) = queue.prepare_read() else { continue };
-        let soon = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        let Some(guard) = queue.prepare_read() else {
+            continue;
+        };
+        let soon = Timespec {
+            tv_sec: 0,
+            tv_nsec: 5_000_000,
+        };
         let fd = guard.connection_fd();
-        let readable = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&soon)).is_ok_and(|ready| ready > 0);
+        let readable =
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&soon)).is_ok_and(|ready| ready > 0);
         if readable && guard.read().is_err() {
             return;
         }
@@ -169,14 +207,21 @@ impl Dispatch<wl_registry::WlRegistry, ()> for State {
         _: &Connection,
         queue: &QueueHandle<Self>,
     ) {
-        let wl_registry::Event::Global { name, interface, .. } = event else { return };
+        let wl_registry::Event::Global {
+            name, interface, ..
+        } = event
+        else {
+            return;
+        };
         match interface.as_str() {
             "wl_compositor" => state.compositor = Some(registry.bind(name, 4, queue, ())),
             "wl_shm" => state.shm = Some(registry.bind(name, 1, queue, ())),
             "zwlr_layer_shell_v1" => state.shell = Some(registry.bind(name, 1, queue, ())),
             "wl_output" => {
                 let proxy = registry.bind(name, 4, queue, state.outputs.len());
-                state.outputs.push((proxy, String::new(), Transform::Normal));
+                state
+                    .outputs
+                    .push((proxy, String::new(), Transform::Normal));
             }
             "wl_seat" => {
                 registry.bind::<wl_seat::WlSeat, _, _>(name, 5, queue, ());
@@ -197,7 +242,10 @@ impl Dispatch<wl_output::WlOutput, usize> for State {
     ) {
         match event {
             wl_output::Event::Name { name } => state.outputs[*at].1 = name,
-            wl_output::Event::Geometry { transform: wayland_client::WEnum::Value(transform), .. } => {
+            wl_output::Event::Geometry {
+                transform: wayland_client::WEnum::Value(transform),
+                ..
+            } => {
                 state.outputs[*at].2 = Transform::from_wl(transform as u32).unwrap();
             }
             _ => {}
@@ -214,7 +262,12 @@ impl Dispatch<zwlr_layer_surface_v1::ZwlrLayerSurfaceV1, ()> for State {
         _: &Connection,
         _: &QueueHandle<Self>,
     ) {
-        if let zwlr_layer_surface_v1::Event::Configure { serial, width, height } = event {
+        if let zwlr_layer_surface_v1::Event::Configure {
+            serial,
+            width,
+            height,
+        } = event
+        {
             proxy.ack_configure(serial);
             state.size = Some((width as i32, height as i32));
         }
@@ -243,7 +296,10 @@ impl Dispatch<wl_seat::WlSeat, ()> for State {
         _: &Connection,
         queue: &QueueHandle<Self>,
     ) {
-        let wl_seat::Event::Capabilities { capabilities: wayland_client::WEnum::Value(capabilities) } = event else {
+        let wl_seat::Event::Capabilities {
+            capabilities: wayland_client::WEnum::Value(capabilities),
+        } = event
+        else {
             return;
         };
         if capabilities.contains(wl_seat::Capability::Pointer) {
@@ -267,13 +323,32 @@ impl Dispatch<wl_pointer::WlPointer, ()> for State {
         use wayland_client::WEnum::Value;
         let mut seen = state.seen.lock().unwrap();
         match event {
-            wl_pointer::Event::Enter { surface_x: x, surface_y: y, .. }
-            | wl_pointer::Event::Motion { surface_x: x, surface_y: y, .. } => seen.push(Seen::Motion(x, y)),
-            wl_pointer::Event::Button { button, state: Value(pressed), .. } => {
-                seen.push(Seen::Button(button, pressed == wl_pointer::ButtonState::Pressed));
+            wl_pointer::Event::Enter {
+                surface_x: x,
+                surface_y: y,
+                ..
+            }
+            | wl_pointer::Event::Motion {
+                surface_x: x,
+                surface_y: y,
+                ..
+            } => seen.push(Seen::Motion(x, y)),
+            wl_pointer::Event::Button {
+                button,
+                state: Value(pressed),
+                ..
+            } => {
+                seen.push(Seen::Button(
+                    button,
+                    pressed == wl_pointer::ButtonState::Pressed,
+                ));
             }
             wl_pointer::Event::AxisDiscrete { discrete, .. } => state.axis.2 = discrete,
-            wl_pointer::Event::Axis { axis: Value(axis), value, .. } => (state.axis.0, state.axis.1) = (axis as u32, value),
+            wl_pointer::Event::Axis {
+                axis: Value(axis),
+                value,
+                ..
+            } => (state.axis.0, state.axis.1) = (axis as u32, value),
             wl_pointer::Event::Frame if state.axis.1 != 0.0 => {
                 let (axis, value, discrete) = std::mem::take(&mut state.axis);
                 seen.push(Seen::Axis(axis, value, discrete));
@@ -295,10 +370,16 @@ impl Dispatch<wl_keyboard::WlKeyboard, ()> for State {
         use wayland_client::WEnum::Value;
         let mut seen = state.seen.lock().unwrap();
         match event {
-            wl_keyboard::Event::Key { key, state: Value(pressed), .. } => {
+            wl_keyboard::Event::Key {
+                key,
+                state: Value(pressed),
+                ..
+            } => {
                 seen.push(Seen::Key(key, pressed == wl_keyboard::KeyState::Pressed));
             }
-            wl_keyboard::Event::Modifiers { mods_depressed, .. } => seen.push(Seen::Modifiers(mods_depressed)),
+            wl_keyboard::Event::Modifiers { mods_depressed, .. } => {
+                seen.push(Seen::Modifiers(mods_depressed))
+            }
             _ => {}
         }
     }

@@ -21,7 +21,12 @@ pub fn ticket() -> Ticket {
 }
 
 pub fn ticket_for(time: Duration) -> Ticket {
-    Ticket { fence: Fence::default(), generation: 0, cancelled: Arc::default(), deadline: Instant::now() + time }
+    Ticket {
+        fence: Fence::default(),
+        generation: 0,
+        cancelled: Arc::default(),
+        deadline: Instant::now() + time,
+    }
 }
 
 /// What the journal heard: `true` for a press.
@@ -65,10 +70,16 @@ impl Rig {
     pub fn on(session: &Session) -> Self {
         let (log, observed) = (Arc::new(Log::default()), Arc::new(Mutex::new(Vec::new())));
         let sink = observed.clone();
-        let observe: deskhand_ports::Observe = Arc::new(move |seen| sink.lock().unwrap().push(seen));
+        let observe: deskhand_ports::Observe =
+            Arc::new(move |seen| sink.lock().unwrap().push(seen));
         let screen = WaylandScreen::start(session.socket(), observe.clone()).unwrap();
         let seat = WaylandSeat::start(session.socket(), observe, log.clone()).unwrap();
-        Self { screen, seat, log, observed }
+        Self {
+            screen,
+            seat,
+            log,
+            observed,
+        }
     }
 
     pub fn look(&self, request: ScreenRequest) -> Outcome {
@@ -80,27 +91,43 @@ impl Rig {
     }
 
     pub fn open(&self) {
-        self.act(SeatRequest::Open { outputs: vec!["HEADLESS-1".into()] }).unwrap();
+        self.act(SeatRequest::Open {
+            outputs: vec!["HEADLESS-1".into()],
+        })
+        .unwrap();
     }
 }
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 #[test]
 fn a_raised_fence_lets_nothing_through() {
-    let Some(session) = Session::start("") else { return };
+    let Some(session) = Session::start("") else {
+        return;
+    };
     let rig = Rig::on(&session);
     let fenced = ticket();
     fenced.fence.raise(1);
     for request in [
-        SeatRequest::Open { outputs: vec!["HEADLESS-1".into()] },
-        SeatRequest::Text { text: "abc".into(), submit: true },
+        SeatRequest::Open {
+            outputs: vec!["HEADLESS-1".into()],
+        },
+        SeatRequest::Text {
+            text: "abc".into(),
+            submit: true,
+        },
         SeatRequest::Keys { chords: vec![] },
     ] {
         let outcome = block_on(rig.seat.request(request, fenced.clone()));
-        assert_eq!(outcome.unwrap_err().kind, deskhand_core::desktop::effect::FailureKind::Fenced);
+        assert_eq!(
+            outcome.unwrap_err().kind,
+            deskhand_core::desktop::effect::FailureKind::Fenced
+        );
     }
     assert_eq!(rig.seat.requests_written(), 0);
     assert_eq!(rig.seat.request_counter().load(Ordering::SeqCst), 0);
@@ -108,7 +135,9 @@ fn a_raised_fence_lets_nothing_through() {
 
 #[test]
 fn the_probe_finds_everything() {
-    let Some(session) = Session::start("") else { return };
+    let Some(session) = Session::start("") else {
+        return;
+    };
     let found = deskhand_wayland::probe(&session.socket()).unwrap();
     assert_eq!(found.missing, Vec::<String>::new());
     assert_eq!(found.outputs, ["HEADLESS-1", "HEADLESS-2"]);

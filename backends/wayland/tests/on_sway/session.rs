@@ -23,7 +23,10 @@ impl Session {
             eprintln!("skipped: sway is not installed");
             return None;
         }
-        let runtime = tempfile::Builder::new().prefix("deskhand-sway").tempdir_in("/tmp").unwrap();
+        let runtime = tempfile::Builder::new()
+            .prefix("deskhand-sway")
+            .tempdir_in("/tmp")
+            .unwrap();
         fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let root = rustix::process::getuid().is_root();
         let text = format!(
@@ -31,7 +34,11 @@ impl Session {
              default_border none\nfocus_follows_mouse no\n{config}\n"
         );
         fs::write(runtime.path().join("config"), text).unwrap();
-        let mut session = Self { sway: Command::new("true").spawn().unwrap(), programs: vec![], runtime };
+        let mut session = Self {
+            sway: Command::new("true").spawn().unwrap(),
+            programs: vec![],
+            runtime,
+        };
         session.run_sway(root);
         Some(session)
     }
@@ -53,7 +60,11 @@ impl Session {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", dir)
             .env("XDG_RUNTIME_DIR", dir)
-            .envs([("WLR_BACKENDS", "headless"), ("WLR_RENDERER", "pixman"), ("WLR_LIBINPUT_NO_DEVICES", "1")])
+            .envs([
+                ("WLR_BACKENDS", "headless"),
+                ("WLR_RENDERER", "pixman"),
+                ("WLR_LIBINPUT_NO_DEVICES", "1"),
+            ])
             .env("WLR_HEADLESS_OUTPUTS", "2")
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -62,7 +73,8 @@ impl Session {
         // It exits when its child (swaybg and the like) can't be started, so what counts is that both outputs are there.
         let socket = self.socket();
         wait_for("sway's outputs", || {
-            deskhand_wayland::probe(&socket).is_ok_and(|found| found.outputs.len() == 2) && self.ipc().is_some()
+            deskhand_wayland::probe(&socket).is_ok_and(|found| found.outputs.len() == 2)
+                && self.ipc().is_some()
         });
     }
 
@@ -93,7 +105,9 @@ impl Session {
 
     fn ipc(&self) -> Option<PathBuf> {
         let entries = fs::read_dir(self.runtime.path()).ok()?.flatten();
-        let mut found = entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains("sway-ipc."));
+        let mut found = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.to_string_lossy().contains("sway-ipc."));
         found.find(|path| UnixStream::connect(path).is_ok())
     }
 
@@ -114,15 +128,31 @@ impl Session {
 
     /// Starts a program that ends with the session.
     pub fn spawn(&mut self, mut command: Command) {
-        self.programs.push(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        self.programs.push(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
     }
 
     pub fn swaymsg(&self, args: &[&str]) -> String {
         let ipc = self.ipc().unwrap();
-        let mut child =
-            Command::new("swaymsg").arg("-s").arg(ipc).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new("swaymsg")
+            .arg("-s")
+            .arg(ipc)
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut text = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
         child.wait().unwrap();
         text
     }
@@ -131,7 +161,8 @@ impl Session {
     pub fn wait_focused(&self, app_id: &str) {
         wait_for(app_id, || {
             let tree = self.swaymsg(&["-t", "get_tree"]);
-            tree.contains(&format!("\"app_id\": \"{app_id}\"")) && focused_app(&tree).as_deref() == Some(app_id)
+            tree.contains(&format!("\"app_id\": \"{app_id}\""))
+                && focused_app(&tree).as_deref() == Some(app_id)
         });
     }
 }

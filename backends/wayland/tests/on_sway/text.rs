@@ -21,8 +21,16 @@ fn many_symbols() -> String {
 
 fn type_text(rig: &Rig, text: &str, submit: bool) -> Duration {
     let begun = Instant::now();
-    let outcome = rig.act(SeatRequest::Text { text: text.into(), submit });
-    assert_eq!(outcome, Ok(Reply::Typed { characters: text.chars().count() }));
+    let outcome = rig.act(SeatRequest::Text {
+        text: text.into(),
+        submit,
+    });
+    assert_eq!(
+        outcome,
+        Ok(Reply::Typed {
+            characters: text.chars().count()
+        })
+    );
     begun.elapsed()
 }
 
@@ -38,12 +46,17 @@ fn wait_text(path: &PathBuf, expected: &str) {
 #[test]
 fn in_a_terminal_under_three_layouts() {
     for layout in ["us", "de", "fr"] {
-        let Some(mut session) = Session::start(&format!("input * xkb_layout {layout}")) else { return };
+        let Some(mut session) = Session::start(&format!("input * xkb_layout {layout}")) else {
+            return;
+        };
         let rig = Rig::on(&session);
         rig.open();
         let file = session.path("typed");
         let mut foot = session.command("foot");
-        foot.args(["--app-id=foot", "sh", "-c"]).arg(format!("stty -icanon -echo; touch {0}; cat > {0}", file.display()));
+        foot.args(["--app-id=foot", "sh", "-c"]).arg(format!(
+            "stty -icanon -echo; touch {0}; cat > {0}",
+            file.display()
+        ));
         session.spawn(foot);
         session.wait_focused("foot");
         wait_for("the reader", || file.exists());
@@ -54,7 +67,10 @@ fn in_a_terminal_under_three_layouts() {
         eprintln!("{layout}: 500 characters in {took:?}");
         expected += &format!("{}\n", ascii(500));
         wait_text(&file, &expected);
-        assert!(took < Duration::from_millis(200), "wtype takes 10 s, this took {took:?}");
+        assert!(
+            took < Duration::from_millis(200),
+            "wtype takes 10 s, this took {took:?}"
+        );
         type_text(&rig, &many_symbols(), false);
         expected += &many_symbols();
         wait_text(&file, &expected);
@@ -73,15 +89,30 @@ fn assert_intact(session: &Session, rig: &Rig, file: &PathBuf, so_far: &str, lay
     expected += "zyü";
     wait_text(file, &expected);
     let inputs = session.swaymsg(&["-t", "get_inputs", "-r"]);
-    assert!(!inputs.contains("\"xkb_active_layout_name\": null"), "{layout}: {inputs}");
+    assert!(
+        !inputs.contains("\"xkb_active_layout_name\": null"),
+        "{layout}: {inputs}"
+    );
 }
 
 #[test]
 fn in_text_fields_of_both_gtk_generations() {
-    for (version, layout) in [("3", "us"), ("4", "us"), ("3", "de"), ("4", "de"), ("3", "fr"), ("4", "fr")] {
-        let Some(mut session) = Session::start(&format!("input * xkb_layout {layout}")) else { return };
+    for (version, layout) in [
+        ("3", "us"),
+        ("4", "us"),
+        ("3", "de"),
+        ("4", "de"),
+        ("3", "fr"),
+        ("4", "fr"),
+    ] {
+        let Some(mut session) = Session::start(&format!("input * xkb_layout {layout}")) else {
+            return;
+        };
         let there = Command::new("/usr/bin/python3")
-            .args(["-c", &format!("import gi; gi.require_version('Gtk', '{version}.0')")])
+            .args([
+                "-c",
+                &format!("import gi; gi.require_version('Gtk', '{version}.0')"),
+            ])
             .status();
         if !there.is_ok_and(|status| status.success()) {
             eprintln!("skipped: GTK {version} for Python is not installed");
@@ -91,24 +122,43 @@ fn in_text_fields_of_both_gtk_generations() {
         rig.open();
         let file = session.path("entry");
         let mut entry = session.command("/usr/bin/python3");
-        entry.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/on_sway/entry.py")).arg(version).arg(&file);
+        entry
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/tests/on_sway/entry.py"
+            ))
+            .arg(version)
+            .arg(&file);
         session.spawn(entry);
         session.wait_focused(&format!("org.deskhand.Entry{version}"));
         wait_for("the text field", || file.exists());
         let text = format!("{MIXED}\t{}\n{}", ascii(500), many_symbols());
         let took = type_text(&rig, &text, true);
-        eprintln!("GTK {version} {layout}: {} characters in {took:?}", text.chars().count());
+        eprintln!(
+            "GTK {version} {layout}: {} characters in {took:?}",
+            text.chars().count()
+        );
         wait_text(&file, &format!("{text}\n"));
     }
 }
 
 #[test]
 fn what_no_keyboard_has_is_refused_before_the_first_key() {
-    let Some(session) = Session::start("") else { return };
+    let Some(session) = Session::start("") else {
+        return;
+    };
     let rig = Rig::on(&session);
     rig.open();
     let before = rig.seat.requests_written();
-    let error = rig.act(SeatRequest::Text { text: "fine\u{1b}[2J".into(), submit: true }).unwrap_err();
-    assert_eq!((error.kind, error.typed), (FailureKind::Unmappable, Some(0)));
+    let error = rig
+        .act(SeatRequest::Text {
+            text: "fine\u{1b}[2J".into(),
+            submit: true,
+        })
+        .unwrap_err();
+    assert_eq!(
+        (error.kind, error.typed),
+        (FailureKind::Unmappable, Some(0))
+    );
     assert_eq!(rig.seat.requests_written(), before);
 }

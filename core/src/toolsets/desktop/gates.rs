@@ -1,6 +1,7 @@
 //! What must hold before a tool does anything, in the order of the checks.
 
 use super::errors::Error;
+use crate::desktop::event::CompositorKind;
 use crate::desktop::geometry::Rect;
 use crate::desktop::model::Window;
 use crate::engine::caller::Caller;
@@ -48,7 +49,7 @@ pub fn gate(w: &World, caller: &Caller, tool: &Tool, args: &Args) -> Result<(), 
 pub fn reachable(w: &World) -> Result<(), Refused> {
     match &w.compositor {
         Ok(_) => Ok(()),
-        Err(why) => Err(Error::NiriUnavailable.plain(&format!("The compositor can't be reached: {why}."))),
+        Err(why) => Err(Error::NiriUnavailable.plain(&format!("{} can't be reached: {why}.", w.last_kind.map_or("The compositor", CompositorKind::name)))),
     }
 }
 
@@ -83,8 +84,12 @@ pub fn claim<'a>(caller: &'a Caller, args: &'a Args) -> Claim<'a> {
 }
 
 fn lease_gate(w: &World, caller: &Caller, args: &Args) -> Result<(), Refused> {
-    match w.lease.check(&claim(caller, args)) {
+    let claim = claim(caller, args);
+    match w.lease.check(&claim) {
         Verdict::Yours(_) => Ok(()),
+        Verdict::HeldBy { .. } if claim.token.is_none() && w.lease.held().is_some_and(|l| l.principal == caller.principal && l.session.is_none()) => {
+            Err(Error::LeaseRequired.plain("The lease is held and the call doesn't name it."))
+        }
         Verdict::HeldBy { label, since_wall_ms } => Err(held(&label, since_wall_ms)),
         _ => match &w.other_holder {
             Some(holder) => Err(held(&holder.label, holder.since_wall_ms)),

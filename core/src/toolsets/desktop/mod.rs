@@ -77,7 +77,7 @@ fn ready(w: &World) -> bool {
 
 /// Without a reachable compositor the list is niri's.
 fn listed(w: &World, tool: &Tool) -> bool {
-    let sway = w.compositor.as_ref().is_ok_and(|c| c.kind == CompositorKind::Sway);
+    let sway = w.last_kind == Some(CompositorKind::Sway) && w.compositor.is_ok();
     tool.profile <= w.policy.profile && !(sway && tool.name == "niri_action")
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::act::{About, Before, Report, finish, send};
+use super::act::{About, Before, Report, finish, refresh_outputs, send};
 use super::aim::{Target, guard, target};
 use super::errors::Error;
 use super::expect::{self, EXPECT_WINDOW};
@@ -110,17 +110,18 @@ pub static SCROLL: Tool = Tool {
     run: handler!(scroll),
 };
 
-fn aimed(cx: &Cx, args: &Args) -> Result<Target, Refused> {
+async fn aimed(cx: &Cx, args: &Args) -> Result<Target, Refused> {
+    refresh_outputs(cx).await?;
     target(cx, args.text("screenshot_ref"), args.integer("x").unwrap_or(-1), args.integer("y").unwrap_or(-1))
 }
 
 async fn pointer_move(cx: Cx, args: Args) -> Result<Facts, Refused> {
-    let at = aimed(&cx, &args)?;
+    let at = aimed(&cx, &args).await?;
     perform(&cx, &args, &at, vec![step_to(&at)], Vec::new()).await
 }
 
 async fn click(cx: Cx, args: Args) -> Result<Facts, Refused> {
-    let at = aimed(&cx, &args)?;
+    let at = aimed(&cx, &args).await?;
     let expected = args.object("expect").and_then(expect::window_id);
     check_expected(&cx, expected, &at)?;
     if args.flag("guard") {
@@ -136,6 +137,7 @@ async fn click(cx: Cx, args: Args) -> Result<Facts, Refused> {
 }
 
 async fn drag(cx: Cx, args: Args) -> Result<Facts, Refused> {
+    refresh_outputs(&cx).await?;
     let end = |name: &str| -> Result<Target, Refused> {
         let point = args.object(name).cloned().unwrap_or_default();
         let field = |key| field_integer(&point, key).unwrap_or(-1);
@@ -170,7 +172,7 @@ async fn drag(cx: Cx, args: Args) -> Result<Facts, Refused> {
 }
 
 async fn scroll(cx: Cx, args: Args) -> Result<Facts, Refused> {
-    let at = aimed(&cx, &args)?;
+    let at = aimed(&cx, &args).await?;
     let notches = |name| args.integer(name).and_then(|n| i32::try_from(n).ok()).unwrap_or_default();
     let (x, y) = (notches("notches_x"), notches("notches_y"));
     if x == 0 && y == 0 {

@@ -37,7 +37,7 @@ pub fn report(w: &World) -> Value {
             "name": info.kind.name(), "version": info.version, "reachable": true,
             "compatible": info.incompatible.is_none(), "why_not": info.incompatible,
         }),
-        Err(why) => json!({"name": null, "reachable": false, "why_not": why}),
+        Err(why) => json!({"name": w.last_kind.map(CompositorKind::name), "reachable": false, "why_not": why}),
     };
     let stream = match &w.stream {
         Stream::Opening => json!({"state": "opening"}),
@@ -80,6 +80,7 @@ pub fn report(w: &World) -> Value {
             "unrestricted": w.policy.unrestricted,
             "presets": w.policy.presets.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
             "saving": w.policy.capture_dir.is_some(),
+            "assume_unlocked": w.policy.assume_unlocked,
         },
         "audit": {"path": w.audit_path.as_ref().map(|p| p.to_string_lossy()), "last_error": w.audit_error},
     })

@@ -68,7 +68,10 @@ fn no_display(place: &Place, why: &str) -> Finding {
     let mend = match display_sockets(&place.runtime_dir).first() {
         Some(name) if place.sockets.wayland_display.is_none() => Mend::told(format!("export WAYLAND_DISPLAY={name}")),
         Some(name) => Mend::told(format!("WAYLAND_DISPLAY names another socket than {name}, which answers")),
-        None => Mend::packages(debian, arch, fedora),
+        None => match ["niri", "sway"].into_iter().find(|name| is_there(name)) {
+            Some(installed) => Mend::told(format!("log in to {installed}, and run deskhand inside that session")),
+            None => Mend::packages(debian, arch, fedora),
+        },
     };
     Finding::missing("Wayland display", why, mend)
 }

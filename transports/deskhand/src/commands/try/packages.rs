@@ -63,7 +63,7 @@ pub fn provide(no_install: bool) -> Result<(), String> {
             list.join("\n")
         ));
     };
-    say(&format!("These packages are missing and are installed now:\n{}\n\n", list.join("\n")));
+    say(&format!("These packages are missing and are installed now, which can take a minute:\n{}\n\n", list.join("\n")));
     install(sudo, &debian)?;
     match self::missing().first() {
         None => Ok(()),
@@ -120,7 +120,8 @@ fn run(sudo: &[&str], command: &[&str]) -> Result<(), String> {
     let all: Vec<&str> = sudo.iter().chain(["env", "DEBIAN_FRONTEND=noninteractive"].iter()).chain(command).copied().collect();
     let shown = sudo.iter().chain(command).copied().collect::<Vec<_>>().join(" ");
     say(&format!("$ {shown}\n"));
-    match Command::new(all[0]).args(&all[1..]).stdin(Stdio::null()).status() {
+    // What goes wrong is on stderr.
+    match Command::new(all[0]).args(&all[1..]).stdin(Stdio::null()).stdout(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{shown}` failed ({status})")),
         Err(e) => Err(format!("`{shown}` can't be started: {e}")),

@@ -22,7 +22,9 @@ pub fn tell(desk: &mut Desk, interrupt: &Interrupt, pictures: &Path) -> Result<P
     let (input, output) = desk.start_server()?;
     let mut story = Story { client: Client::new(input, output, interrupt.clone()), interrupt: interrupt.clone() };
     story.greet()?;
-    story.call("acquire_desktop", json!({"request_key": "try"}), |r| format!("the lease is {}'s until {}", r["holder"], r["expires_at"]))?;
+    story.call("acquire_desktop", json!({"request_key": "try"}), |r| {
+        format!("the lease is {}'s; it ends at {} unless it is used", plain(&r["holder"]), plain(&r["expires_at"]))
+    })?;
     let terminal = story.in_the_terminal(desk)?;
     let editor = story.in_the_editor(desk)?;
     let picture = story.picture(desk, pictures)?;
@@ -50,11 +52,6 @@ impl Story {
         self.client.notify("notifications/initialized")?;
         let info = &server["serverInfo"];
         answer(began, &format!("{} {}, MCP {}", plain(&info["name"]), plain(&info["version"]), plain(&server["protocolVersion"])));
-        let began = Instant::now();
-        say("-> tools/list\n");
-        let list = self.client.request("tools/list", json!({}))?;
-        let names: Vec<String> = list["tools"].as_array().into_iter().flatten().map(|tool| plain(&tool["name"])).collect();
-        answer(began, &format!("{} tools: {}", names.len(), names.join(", ")));
         // The desktop is looked for while the first answers are given.
         let (client, interrupt) = (&mut self.client, self.interrupt.clone());
         let mut last = Value::Null;
@@ -65,8 +62,13 @@ impl Story {
         ready.map_err(|why| format!("{why}; blockers: {}", last["blockers"]))?;
         self.call("status", json!({}), |r| {
             format!("ready; {} {}; presets: {}", plain(&r["compositor"]["name"]), plain(&r["compositor"]["version"]), r["policy"]["presets"])
-        })
-        .map(|_| ())
+        })?;
+        let began = Instant::now();
+        say("-> tools/list\n");
+        let list = self.client.request("tools/list", json!({}))?;
+        let names: Vec<String> = list["tools"].as_array().into_iter().flatten().map(|tool| plain(&tool["name"])).collect();
+        answer(began, &format!("{} tools: {}", names.len(), names.join(", ")));
+        Ok(())
     }
 
     fn in_the_terminal(&mut self, desk: &Desk) -> Result<u64, String> {
