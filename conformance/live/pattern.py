@@ -17,6 +17,6 @@ def decode(colour, width):
     return cell % columns * CELL + red / 2 + 0.5, cell // columns * CELL + green / 2 + 0.5
 
 
-def is_safe(point, margin=6):
-    """Whether a place is far enough from the edges of its cell to be decoded."""
+def is_safe(point, margin=14):
+    """Whether a place is far enough from the edges of its cell to be decoded: a pixel blended across an edge must not pass for one."""
     return all(margin <= value % CELL <= CELL - margin for value in point)

@@ -118,13 +118,9 @@ fn the_model_says_what_niri_says() {
             match (record["dir"].as_str(), record["conn"].as_str()) {
                 (Some("send"), _) => {
                     // What niri said before this was asked must be shown by now.
-                    let open: Vec<_> = follower
-                        .waiting
-                        .drain(..)
-                        .map(|(name, value)| (name.clone(), told(&name, &value)))
-                        .collect();
-                    for (name, value) in open {
-                        panic!("{}: {name} before {line} at {} ms:\n  niri {value}\n  shown {}", path.display(), record["t_ms"], follower.shown(&name).unwrap());
+                    if let Some((name, value)) = follower.waiting.pop_front() {
+                        let (niri, shown) = (told(&name, &value), follower.shown(&name).unwrap());
+                        panic!("{}: {name} before {line} at {} ms:\n  niri {niri}\n  shown {shown}", path.display(), record["t_ms"]);
                     }
                 }
                 (Some("recv"), Some("events")) if line.starts_with('{') && !line.starts_with("{\"Ok\"") => follower.take_event(line),

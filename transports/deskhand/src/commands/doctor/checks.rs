@@ -152,8 +152,8 @@ fn globals(socket: &Path) -> Vec<Finding> {
     let outside = || Mend::told("use niri or sway, and start deskhand outside of sandboxes");
     let mut findings: Vec<Finding> = NEEDED
         .iter()
-        .map(|(interface, needed, purpose)| {
-            let name = title(purpose);
+        .map(|(interface, needed, _)| {
+            let name = title(interface);
             let found = probe.globals.iter().filter(|(global, _)| global == interface).map(|(_, version)| *version).max();
             match found {
                 Some(found) if found >= *needed => Finding::ok(name, format!("{interface} {found}")),
@@ -173,12 +173,13 @@ fn globals(socket: &Path) -> Vec<Finding> {
     findings
 }
 
-fn title(purpose: &str) -> &'static str {
-    match purpose {
-        "captures" => "Screen captures",
-        "input" => "Seat",
-        "the pointer" => "Virtual pointer",
-        "the keyboard" => "Virtual keyboard",
+fn title(interface: &str) -> &'static str {
+    match interface {
+        "wl_shm" => "Shared memory",
+        "zwlr_screencopy_manager_v1" => "Screen captures",
+        "wl_seat" => "Seat",
+        "zwlr_virtual_pointer_manager_v1" => "Virtual pointer",
+        "zwp_virtual_keyboard_manager_v1" => "Virtual keyboard",
         _ => "Wayland global",
     }
 }

@@ -59,7 +59,7 @@ pub fn provide(no_install: bool) -> Result<(), String> {
     }
     let Some(sudo) = privileges() else {
         return Err(format!(
-            "these packages are missing, and only root can install them (sudo asks for a password here):\n{}\ninstall them and try again:\n  {by_hand}",
+            "these packages are missing, and only root can install them (sudo isn't there, or asks for a password):\n{}\ninstall them and try again:\n  {by_hand}",
             list.join("\n")
         ));
     };
