@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{Failed, runtime};
+use super::{Failed, recording, runtime};
 use crate::edges::{Edges, Setting};
 use crate::environment::Place;
 
@@ -15,16 +15,14 @@ const ENDING: Duration = Duration::from_millis(400);
 
 pub fn run(place: Place, record: Option<PathBuf>) -> Result<ExitCode, Failed> {
     log_to_stderr();
-    if record.is_some() {
-        return Err(Failed::Usage("--record isn't built yet".into()));
-    }
+    let tap = record.map(|file| recording::start(&place, &file)).transpose()?;
     if std::io::stdin().is_terminal() {
         eprintln!("deskhand: serving MCP on this terminal; a client starts this command itself (see `deskhand setup`). Ctrl+D ends it.");
     }
     let duplicate = |fd: std::os::fd::BorrowedFd| fd.try_clone_to_owned().map_err(|e| Failed::Not(format!("stdin or stdout can't be used: {e}")));
     let (input, output) = (duplicate(std::io::stdin().as_fd())?, duplicate(std::io::stdout().as_fd())?);
     runtime()?.block_on(async move {
-        let edges = Edges::start(place, Setting { audit: true, acts: true, tap: None });
+        let edges = Edges::start(place, Setting { audit: true, acts: true, tap });
         let driver = edges.driver.clone();
         let served = tokio::select! {
             served = deskhand_stdio::serve(driver, input, output, "stdio") => served,

@@ -4,6 +4,7 @@ mod completions;
 mod doctor;
 mod guard;
 mod mcp;
+mod recording;
 mod recover;
 mod replay;
 mod setup;
