@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::packages::{SEARCH, editor};
+use super::packages::{EDITOR, SEARCH};
 use super::processes::{Owner, end, has_ended, sweep};
 use super::Interrupt;
 
@@ -156,9 +156,8 @@ impl Desk {
         format!(
             "assume_unlocked = true\ncapture_dir = {}\n\n\
              [[preset]]\nname = \"terminal\"\nargv = [\"foot\", \"--config=/dev/null\"]\napp_id = \"foot\"\n\n\
-             [[preset]]\nname = \"editor\"\nargv = [\"{}\", {}]\n",
+             [[preset]]\nname = \"editor\"\nargv = [\"{EDITOR}\", {}]\n",
             text(self.captures()),
-            editor().unwrap_or("l3afpad"),
             text(self.home().join("letter.txt"))
         )
     }

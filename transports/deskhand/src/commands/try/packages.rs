@@ -9,8 +9,8 @@ use crate::commands::doctor::distribution::{Distribution, Mend};
 /// Where the desktop's programs are looked for.
 pub const SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The editors that are known to do; the first one that is there is used.
-const EDITORS: &[&str] = &["l3afpad", "mousepad"];
+/// A GTK 3 text editor that needs no service beside it.
+pub const EDITOR: &str = "l3afpad";
 
 struct Need {
     what_for: &'static str,
@@ -23,7 +23,7 @@ struct Need {
 const NEEDS: &[Need] = &[
     Need { what_for: "the desktop", there: || has("sway"), debian: "sway", arch: "sway", fedora: "sway" },
     Need { what_for: "its terminal", there: || has("foot"), debian: "foot", arch: "foot", fedora: "foot" },
-    Need { what_for: "its GTK app, a text editor", there: || editor().is_some(), debian: "l3afpad", arch: "mousepad", fedora: "mousepad" },
+    Need { what_for: "its GTK app, a text editor", there: || has(EDITOR), debian: EDITOR, arch: EDITOR, fedora: EDITOR },
     Need { what_for: "its session bus", there: || has("dbus-daemon"), debian: "dbus-daemon", arch: "dbus", fedora: "dbus-daemon" },
     Need {
         what_for: "letters to draw",
@@ -69,11 +69,6 @@ pub fn provide(no_install: bool) -> Result<(), String> {
         None => Ok(()),
         Some(need) => Err(format!("{} was installed, and yet {} isn't there", need.debian, need.what_for)),
     }
-}
-
-/// The first editor that is there.
-pub fn editor() -> Option<&'static str> {
-    EDITORS.iter().copied().find(|name| has(name))
 }
 
 fn missing() -> Vec<&'static Need> {
