@@ -1,12 +1,24 @@
 //! What the process was given: directories, sockets, the policy.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use deskhand_core::policy::{self, Policy, PolicyState};
 use deskhand_ports::peer::Environment;
 use deskhand_session::{Paths, PolicyText, read_policy};
 
 use crate::commands::Failed;
+
+/// Clients that hand on few variables leave the display out. One compositor is then meant; of several, none is guessed.
+fn only_display(runtime_dir: &Path) -> Option<OsString> {
+    let served = |path: &Path| deskhand_ports::peer::peer_of(path).is_ok();
+    let mut found = std::fs::read_dir(runtime_dir).ok()?.filter_map(Result::ok).map(|entry| entry.file_name()).filter(|name| {
+        let text = name.to_string_lossy();
+        text.starts_with("wayland-") && !text.ends_with(".lock") && served(&runtime_dir.join(name))
+    });
+    let only = found.next()?;
+    found.next().is_none().then_some(only)
+}
 
 /// Where things are, from the environment alone.
 #[derive(Clone, Debug)]
@@ -28,8 +40,13 @@ impl Place {
             // A login without one still has the place where it would be.
             None => PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw())),
         };
+        let mut sockets = Environment::from_vars(|name| std::env::var_os(name));
+        sockets.runtime_dir.get_or_insert_with(|| runtime_dir.clone());
+        if sockets.wayland_display.is_none() {
+            sockets.wayland_display = only_display(&runtime_dir);
+        }
         Ok(Self {
-            sockets: Environment::from_vars(|name| std::env::var_os(name)),
+            sockets,
             runtime_dir,
             state_home: dir("XDG_STATE_HOME").or_else(|| below_home(".local/state")).ok_or_else(|| missing("XDG_STATE_HOME"))?,
             config_home: dir("XDG_CONFIG_HOME").or_else(|| below_home(".config")).ok_or_else(|| missing("XDG_CONFIG_HOME"))?,
