@@ -187,6 +187,10 @@ impl Core {
 
     pub(super) fn shut_down(&mut self) {
         self.shutting_down = true;
+        // Who still waits for the start's end is answered by what is known.
+        if self.startup.is_under_way() {
+            self.end_startup();
+        }
         self.raise_fence();
         self.abandon_all(Reason::ShuttingDown, |_| true);
         self.revoke_lease();

@@ -14,13 +14,15 @@ use crate::time::Time;
 
 /// How long looking may take.
 const BOUND_MS: u64 = 1500;
-/// How many requests may wait for it.
+/// How many requests may wait for it, and how many bytes of theirs.
 const HELD_MAX: usize = 256;
+const HELD_BYTES: usize = 4 << 20;
 
 #[derive(Default)]
 pub(crate) struct Startup {
     over: bool,
     held: VecDeque<Held>,
+    bytes: usize,
 }
 
 struct Held {
@@ -41,6 +43,10 @@ pub struct Told {
 }
 
 impl Startup {
+    pub fn is_under_way(&self) -> bool {
+        !self.over
+    }
+
     pub fn of(&self, conn: Conn) -> usize {
         self.held.iter().filter(|h| h.to.conn == conn).count()
     }
@@ -57,6 +63,7 @@ impl Startup {
 
     /// After a bug: those who wait are answered otherwise.
     pub fn take(&mut self) -> Vec<(Conn, Route, RequestId)> {
+        self.bytes = 0;
         self.held.drain(..).map(|h| (h.to.conn, h.to.route, h.id)).collect()
     }
 }
@@ -74,9 +81,11 @@ impl Core {
         if self.startup.over || !matches!(method, "tools/list" | "tools/call") {
             return Ok(false);
         }
-        if self.startup.held.len() >= HELD_MAX {
+        let bytes = params.map_or(0, |p| p.get().len());
+        if self.startup.held.len() >= HELD_MAX || self.startup.bytes + bytes > HELD_BYTES {
             return Err(RpcError::invalid_request("Invalid Request: the server is starting and too many requests wait; send it again"));
         }
+        self.startup.bytes += bytes;
         self.startup.held.push_back(Held { to, id: id.clone(), method: method.to_string(), params: params.map(ToOwned::to_owned) });
         Ok(true)
     }
@@ -89,6 +98,7 @@ impl Core {
 
     pub(super) fn end_startup(&mut self) {
         self.startup.over = true;
+        self.startup.bytes = 0;
         self.timers.clear(TimerKind::Startup);
         // What is listed from here on is what clients are told first.
         self.listings.dirty = true;

@@ -43,6 +43,11 @@ impl Core {
         self.connections.insert(conn, connection);
     }
 
+    /// Whether an answer to a request with this id is still to come.
+    pub(crate) fn is_in_flight(&self, conn: Conn, id: &RequestId) -> bool {
+        self.calls.find(conn, id).is_some() || self.connections.get(&conn).is_some_and(|c| c.subscriptions.contains_key(id))
+    }
+
     pub(crate) fn input_ended(&mut self, conn: Conn) {
         self.tell_ending(conn);
     }

@@ -110,6 +110,7 @@ impl Core {
     fn request(&mut self, to: Return, id: &RequestId, method: &str, raw: Option<&RawValue>) -> Result<Option<Body>, RpcError> {
         let params = Params::read(raw)?;
         match params.modern()? {
+            Some(_) if to.batch.is_some() => Err(RpcError::invalid_request("Invalid Request: a request with _meta of a revision without batches is sent on its own")),
             Some(revision) => self.modern_request(to, id, method, params, revision),
             None => self.legacy_request(to, id, method, params),
         }
@@ -179,7 +180,7 @@ impl Core {
         let Some((tool, retired)) = found else {
             return Err(RpcError::invalid_params(format!("Unknown tool: {}", shortened(name))));
         };
-        if self.calls.find(to.conn, id).is_some() {
+        if self.is_in_flight(to.conn, id) {
             return Err(RpcError::invalid_request("Invalid Request: a request with this id is still in flight"));
         }
         let mut arguments = match params.arguments.map(RawValue::get) {

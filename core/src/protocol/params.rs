@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 
 use super::revision::Revision;
 use crate::rpc::error::{RpcError, UNSUPPORTED_VERSION, shortened};
+use crate::rpc::id::ID_LIMIT;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Params<'a> {
-    #[serde(rename = "_meta", default)]
+    #[serde(rename = "_meta", default, deserialize_with = "object")]
     pub meta: Option<Meta>,
     /// tools/call
     #[serde(borrow, default)]
@@ -47,6 +48,16 @@ pub(crate) struct Meta {
     pub client_capabilities: Option<Value>,
 }
 
+/// `_meta` is an object or absent; a typed reader alone would take an array too.
+fn object<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Meta>, D::Error> {
+    use serde::de::Error;
+    let Some(raw) = <Option<&RawValue>>::deserialize(d)? else { return Ok(None) };
+    if !raw.get().starts_with('{') {
+        return Err(D::Error::custom("_meta must be an object"));
+    }
+    serde_json::from_str(raw.get()).map(Some).map_err(D::Error::custom)
+}
+
 impl<'a> Params<'a> {
     pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         match raw {
@@ -74,9 +85,9 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// A token is a string or an integer; anything else asks for nothing.
+    /// A token is a string or an integer, as short as an id; anything else asks for nothing.
     pub fn progress_token(&self) -> Option<Value> {
-        self.meta.as_ref()?.progress_token.clone().filter(|t| t.is_string() || t.is_i64() || t.is_u64())
+        self.meta.as_ref()?.progress_token.clone().filter(|t| t.as_str().is_some_and(|text| text.len() <= ID_LIMIT) || t.is_i64() || t.is_u64())
     }
 }
 

@@ -7,7 +7,7 @@ use super::params::Params;
 use super::revision::Revision;
 use crate::engine::core::Core;
 use crate::engine::io::{Conn, Output, Route};
-use crate::rpc::body::{notification, value_body};
+use crate::rpc::body::{Body, notification, push_json, push_json_string};
 use crate::rpc::error::RpcError;
 use crate::rpc::id::RequestId;
 
@@ -16,7 +16,6 @@ const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
 pub(crate) struct Subscription {
     pub route: Route,
-    pub batch: Option<u64>,
     pub tools: bool,
     pub revision: Revision,
 }
@@ -29,18 +28,17 @@ impl Core {
         };
         let tools = filter.get("toolsListChanged").and_then(Value::as_bool).unwrap_or(false);
         let bound = self.limits.subscriptions_per_connection;
-        let Some(connection) = self.connections.get_mut(&to.conn) else { return Ok(()) };
-        if connection.subscriptions.contains_key(id) {
+        if self.is_in_flight(to.conn, id) {
             return Err(RpcError::invalid_request("Invalid Request: a request with this id is still in flight"));
         }
+        let Some(connection) = self.connections.get_mut(&to.conn) else { return Ok(()) };
         if connection.subscriptions.len() >= bound {
             return Err(RpcError::invalid_request(format!("Invalid Request: more than {bound} subscriptions; end one first")));
         }
-        connection.subscriptions.insert(id.clone(), Subscription { route: to.route, batch: to.batch, tools, revision });
+        connection.subscriptions.insert(id.clone(), Subscription { route: to.route, tools, revision });
         // Only what is honoured is acknowledged.
         let honoured = if tools { json!({"toolsListChanged": true}) } else { json!({}) };
-        let params = json!({"_meta": {SUBSCRIPTION_ID: id.to_value()}, "notifications": honoured});
-        let body = notification("notifications/subscriptions/acknowledged", &params);
+        let body = about(id, "notifications/subscriptions/acknowledged", Some(&honoured));
         self.put(Output::Send { conn: to.conn, route: to.route, body });
         Ok(())
     }
@@ -56,15 +54,25 @@ impl Core {
     pub(crate) fn end_all_subscriptions(&mut self, conn: Conn) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         for (id, subscription) in std::mem::take(&mut connection.subscriptions) {
-            let mut meta = self.result_meta(subscription.revision);
-            meta[SUBSCRIPTION_ID] = id.to_value();
-            let to = Return { conn, route: subscription.route, batch: subscription.batch };
-            self.succeed(to, &id, value_body(&json!({"resultType": "complete", "_meta": meta})));
+            let mut result = b"{\"_meta\":{".to_vec();
+            if let Value::Object(meta) = self.result_meta(subscription.revision) {
+                for (key, value) in &meta {
+                    push_json_string(&mut result, key);
+                    result.push(b':');
+                    push_json(&mut result, value);
+                    result.push(b',');
+                }
+            }
+            push_subscription_id(&mut result, &id);
+            result.extend_from_slice(b"},\"resultType\":\"complete\"}");
+            let to = Return { conn, route: subscription.route, batch: None };
+            self.succeed(to, &id, result.into());
         }
     }
 
     pub(crate) fn announce_list_changes(&mut self) {
-        if !std::mem::take(&mut self.listings.dirty) {
+        // Lists wait for the start's end, so nobody has seen one that could have changed.
+        if self.startup.is_under_way() || !std::mem::take(&mut self.listings.dirty) {
             return;
         }
         let listed = self.listed();
@@ -78,12 +86,32 @@ impl Core {
                 sends.push((*conn, Route(0), notification(LIST_CHANGED, &Value::Null)));
             }
             for (id, subscription) in connection.subscriptions.iter().filter(|(_, s)| s.tools) {
-                let params = json!({"_meta": {SUBSCRIPTION_ID: id.to_value()}});
-                sends.push((*conn, subscription.route, notification(LIST_CHANGED, &params)));
+                sends.push((*conn, subscription.route, about(id, LIST_CHANGED, None)));
             }
         }
         for (conn, route, body) in sends {
             self.put(Output::Send { conn, route, body });
         }
     }
+}
+
+/// A notification of a subscription. Its id is written as it came, of whatever size.
+fn about(id: &RequestId, method: &str, notifications: Option<&Value>) -> Body {
+    let mut out = b"{\"jsonrpc\":\"2.0\",\"method\":".to_vec();
+    push_json_string(&mut out, method);
+    out.extend_from_slice(b",\"params\":{\"_meta\":{");
+    push_subscription_id(&mut out, id);
+    out.push(b'}');
+    if let Some(notifications) = notifications {
+        out.extend_from_slice(b",\"notifications\":");
+        push_json(&mut out, notifications);
+    }
+    out.extend_from_slice(b"}}");
+    out.into()
+}
+
+fn push_subscription_id(out: &mut Vec<u8>, id: &RequestId) {
+    push_json_string(out, SUBSCRIPTION_ID);
+    out.push(b':');
+    id.write_json(out);
 }

@@ -1,4 +1,4 @@
-//! Request ids: strings or integers, echoed exactly.
+//! Request ids: strings or integers, echoed exactly. Bounded, since they are kept for as long as their request is.
 
 use std::fmt;
 
@@ -9,10 +9,16 @@ pub enum RequestId {
     Text(Box<str>),
 }
 
+/// Of an id as it came, in bytes.
+pub const ID_LIMIT: usize = 1024;
+
 impl RequestId {
-    /// From raw JSON; `None` when it is neither a string nor an integer.
+    /// From raw JSON; `None` when it is neither a string nor an integer, or too long.
     pub fn parse(raw: &str) -> Option<Self> {
         let raw = raw.trim();
+        if raw.len() > ID_LIMIT {
+            return None;
+        }
         if raw.starts_with('"') {
             return serde_json::from_str::<String>(raw).ok().map(|s| Self::Text(s.into()));
         }
@@ -25,13 +31,6 @@ impl RequestId {
         match self {
             Self::Number(digits) => out.extend_from_slice(digits.as_bytes()),
             Self::Text(text) => super::body::push_json_string(out, text),
-        }
-    }
-
-    pub fn to_value(&self) -> serde_json::Value {
-        match self {
-            Self::Number(digits) => serde_json::from_str(digits).unwrap_or(serde_json::Value::Null),
-            Self::Text(text) => serde_json::Value::String(text.to_string()),
         }
     }
 }
@@ -63,5 +62,7 @@ mod tests {
         for raw in ["null", "1.5", "1e3", "[]", "{}", "true", "-", ""] {
             assert_eq!(RequestId::parse(raw), None, "{raw}");
         }
+        assert!(RequestId::parse(&format!("\"{}\"", "a".repeat(ID_LIMIT - 2))).is_some());
+        assert_eq!(RequestId::parse(&format!("\"{}\"", "a".repeat(ID_LIMIT))), None);
     }
 }

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::error::RpcError;
-use super::id::RequestId;
+use super::id::{ID_LIMIT, RequestId};
 
 /// What a text turned out to be.
 #[derive(Debug)]
@@ -67,6 +67,10 @@ pub fn read(bytes: &[u8]) -> Incoming<'_> {
 
 /// Reads a text that may not be a batch.
 pub fn read_one(text: &str) -> Message<'_> {
+    // A typed reader would take an array for the members in their order.
+    if text.starts_with('[') {
+        return Message::Invalid { id: None, error: not_an_object() };
+    }
     let envelope: Envelope = match serde_json::from_str(text) {
         Ok(envelope) => envelope,
         Err(e) => return Message::Invalid { id: salvage_id(text), error: what_is_wrong(text, &e) },
@@ -76,7 +80,7 @@ pub fn read_one(text: &str) -> Message<'_> {
         None => None,
         Some(raw) => match RequestId::parse(raw.get()) {
             Some(id) => Some(id),
-            None => return invalid(None, "id must be a string or an integer"),
+            None => return invalid(None, &format!("id must be a string or an integer of at most {ID_LIMIT} bytes")),
         },
     };
     if envelope.jsonrpc.as_deref() != Some("2.0") {
@@ -99,9 +103,13 @@ fn what_is_wrong(text: &str, first: &serde_json::Error) -> RpcError {
     // A typed reader stops at the first wrong type; only a full pass tells bad JSON from a bad request.
     match serde_json::from_str::<IgnoredAny>(text) {
         Err(e) => RpcError::parse(format!("Parse error: {e}")),
-        Ok(_) if !text.starts_with('{') => RpcError::invalid_request("Invalid Request: a message is a JSON object"),
+        Ok(_) if !text.starts_with('{') => not_an_object(),
         Ok(_) => RpcError::invalid_request(format!("Invalid Request: {first}")),
     }
+}
+
+fn not_an_object() -> RpcError {
+    RpcError::invalid_request("Invalid Request: a message is a JSON object")
 }
 
 fn salvage_id(text: &str) -> Option<RequestId> {
@@ -137,6 +145,7 @@ mod tests {
         assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":[]}"), -32600);
         assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"x\"}"), -32600);
         assert_eq!(code(b"17"), -32600);
+        assert!(matches!(read_one("[\"2.0\", 1, \"ping\", {}, null, null]"), Message::Invalid { id: None, error } if error.code == -32600));
         assert_eq!(code(b"{}"), -32600);
     }
 

@@ -84,6 +84,6 @@ fn main() -> std::io::Result<()> {
         };
         let driver = Driver::start(config, Arc::new(NoEffects), None, None);
         let (input, output) = (std::io::stdin().as_fd().try_clone_to_owned()?, std::io::stdout().as_fd().try_clone_to_owned()?);
-        deskhand_stdio::serve(driver, input, output, "stdio").await
+        deskhand_stdio::serve(driver, input, output, "stdio", std::future::pending()).await
     })
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use bytes::BytesMut;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
@@ -19,8 +20,8 @@ const KEPT: usize = 1 << 20;
 pub(crate) enum Reader {
     Pipe(AsyncFd<OwnedFd>),
     Socket(AsyncFd<OwnedFd>),
-    /// Files and terminals: read on a thread of their own.
-    Thread(mpsc::Receiver<io::Result<Vec<u8>>>),
+    /// Files, terminals, another user's pipes: read on a thread of their own.
+    Thread(mpsc::Receiver<io::Result<Vec<u8>>>, OwnedFd),
 }
 
 impl Reader {
@@ -40,6 +41,7 @@ impl Reader {
 
     fn on_thread(fd: OwnedFd) -> io::Result<Self> {
         let (tx, rx) = mpsc::channel(4);
+        let watched = fd.try_clone()?;
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
             loop {
                 let mut chunk = vec![0; CHUNK];
@@ -57,7 +59,18 @@ impl Reader {
                 }
             }
         })?;
-        Ok(Self::Thread(rx))
+        Ok(Self::Thread(rx, watched))
+    }
+
+    /// Whether the client has ended its input, be some of it still unread. A file doesn't tell.
+    pub fn is_at_its_end(&self) -> bool {
+        let fd = match self {
+            Self::Pipe(fd) | Self::Socket(fd) => fd.get_ref(),
+            Self::Thread(_, fd) => fd,
+        };
+        let mut fds = [PollFd::new(fd, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
     }
 
     /// Appends what came; 0 at the end of input.
@@ -66,7 +79,7 @@ impl Reader {
             *buffer = BytesMut::new();
         }
         match self {
-            Self::Thread(rx) => match rx.recv().await {
+            Self::Thread(rx, _) => match rx.recv().await {
                 None => Ok(0),
                 Some(chunk) => {
                     let chunk = chunk?;

@@ -28,11 +28,12 @@ const GATHER: usize = 32 << 10;
 pub(crate) struct Writer {
     queue: Mutex<Queue>,
     queued: AtomicUsize,
-    broken: AtomicBool,
+    /// Nobody reads any more.
+    broken: Arc<AtomicBool>,
     way: Way,
     /// Something was queued, or the queue moved.
     pending: Notify,
-    moved: Notify,
+    moved: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -50,24 +51,26 @@ enum Way {
 
 impl Writer {
     pub fn new(fd: OwnedFd) -> io::Result<Arc<Self>> {
+        let (broken, moved) = (Arc::<AtomicBool>::default(), Arc::<Notify>::default());
+        let by_thread = |fd| thread(fd, broken.clone(), moved.clone());
         let way = match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) {
             FileType::Fifo => {
                 let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
                 match rustix::fs::open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
                     Ok(own) => Way::Pipe(readiness::of(own, Interest::WRITABLE)?),
-                    Err(_) => thread(fd)?,
+                    Err(_) => by_thread(fd)?,
                 }
             }
             FileType::Socket => Way::Socket(readiness::of(fd, Interest::WRITABLE)?),
-            _ => thread(fd)?,
+            _ => by_thread(fd)?,
         };
         Ok(Arc::new(Self {
             queue: Mutex::default(),
             queued: AtomicUsize::new(0),
-            broken: AtomicBool::new(false),
+            broken,
             way,
             pending: Notify::new(),
-            moved: Notify::new(),
+            moved,
         }))
     }
 
@@ -75,7 +78,7 @@ impl Writer {
         self.unwritten() > FULL
     }
 
-    fn unwritten(&self) -> usize {
+    pub fn unwritten(&self) -> usize {
         let written_later = match &self.way {
             Way::Thread(_, left) => left.load(Ordering::Acquire),
             _ => 0,
@@ -83,8 +86,19 @@ impl Writer {
         self.queued.load(Ordering::Acquire) + written_later
     }
 
-    pub fn is_broken(&self) -> bool {
+    /// False once nobody reads any more.
+    pub fn is_read(&self) -> bool {
+        !self.is_broken()
+    }
+
+    fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
+    }
+
+    /// The client doesn't read: nothing more is written.
+    pub fn give_up(&self) {
+        self.broken.store(true, Ordering::Release);
+        self.moved.notify_waiters();
     }
 
     /// Waits until nobody reads any more.
@@ -98,14 +112,11 @@ impl Writer {
         }
     }
 
-    /// Waits while too much is unwritten.
-    pub async fn writable_enough(&self) {
-        while self.is_full() && !self.is_broken() {
-            let moved = self.moved.notified();
-            if !self.is_full() {
-                return;
-            }
-            let _ = tokio::time::timeout(Duration::from_millis(50), moved).await;
+    /// Waits until the queue moved, at most for `limit`; returns at once when it isn't full.
+    pub async fn moved(&self, limit: Duration) {
+        let moved = self.moved.notified();
+        if self.is_full() && self.is_read() {
+            let _ = tokio::time::timeout(limit, moved).await;
         }
     }
 
@@ -227,12 +238,11 @@ impl Sink for Writer {
     }
 
     fn close(&self) {
-        self.broken.store(true, Ordering::Release);
-        self.moved.notify_waiters();
+        self.give_up();
     }
 }
 
-fn thread(fd: OwnedFd) -> io::Result<Way> {
+fn thread(fd: OwnedFd, broken: Arc<AtomicBool>, moved: Arc<Notify>) -> io::Result<Way> {
     let (tx, rx) = std::sync::mpsc::channel::<Bytes>();
     let left = Arc::new(AtomicUsize::new(0));
     let shared = left.clone();
@@ -245,10 +255,15 @@ fn thread(fd: OwnedFd) -> io::Result<Way> {
                     Err(rustix::io::Errno::INTR) => {}
                     // A terminal shared with a client that set it not to block.
                     Err(rustix::io::Errno::AGAIN) => std::thread::sleep(Duration::from_millis(5)),
-                    Err(_) => return,
+                    Err(_) => {
+                        broken.store(true, Ordering::Release);
+                        moved.notify_waiters();
+                        return;
+                    }
                 }
             }
             shared.fetch_sub(segment.len(), Ordering::AcqRel);
+            moved.notify_waiters();
         }
     })?;
     Ok(Way::Thread(tx, left))

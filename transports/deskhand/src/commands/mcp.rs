@@ -24,10 +24,7 @@ pub fn run(place: Place, record: Option<PathBuf>) -> Result<ExitCode, Failed> {
     runtime()?.block_on(async move {
         let edges = Edges::start(place, Setting { audit: true, acts: true, tap });
         let driver = edges.driver.clone();
-        let served = tokio::select! {
-            served = deskhand_stdio::serve(driver, input, output, "stdio") => served,
-            () = asked_to_end() => Ok(()),
-        };
+        let served = deskhand_stdio::serve(driver, input, output, "stdio", asked_to_end()).await;
         edges.end(ENDING).await;
         served.map_err(|e| Failed::Not(format!("stdin or stdout failed: {e}")))
     })?;
