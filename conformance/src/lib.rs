@@ -1,13 +1,9 @@
-//! What the tests of this crate share: the toolsets by name, the traces' places, niri's reader.
+//! What the tests of this crate share: the toolsets by name, and the traces' places.
 
 use std::path::{Path, PathBuf};
 
 use deskhand_core::tools::toolset::Toolset;
 use deskhand_core::toolsets::desktop::DESKTOP;
-
-/// niri's reader by its source: its crate keeps it to itself.
-#[path = "../../backends/niri/src/reader.rs"]
-pub mod niri_reader;
 
 /// For [`deskhand_core::trace::replay`].
 pub fn toolset(name: &str) -> Option<&'static Toolset> {

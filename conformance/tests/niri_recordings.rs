@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use deskhand_conformance::{niri_reader, traces};
+use deskhand_conformance::traces;
 use deskhand_core::desktop::event::DesktopEvent;
 use deskhand_core::desktop::state::Desktop;
+use deskhand_niri::reader;
 use serde_json::{Value, json};
 
 struct Follower {
@@ -18,7 +19,7 @@ struct Follower {
 
 impl Follower {
     fn take_event(&mut self, line: &str) {
-        for event in niri_reader::events(line.as_bytes()) {
+        for event in reader::events(line.as_bytes()) {
             assert!(!matches!(event, DesktopEvent::Unknown(_)), "{event:?}");
             self.primed |= matches!(event, DesktopEvent::ConfigLoaded { .. });
             self.desktop.apply(&event);
@@ -27,7 +28,7 @@ impl Follower {
     }
 
     fn take_reply(&mut self, line: &str) {
-        let Some(Ok(Value::Object(answer))) = niri_reader::reply(line.as_bytes()) else { return };
+        let Some(Ok(Value::Object(answer))) = reader::reply(line.as_bytes()) else { return };
         if let Some((name, value)) = answer.into_iter().next()
             && self.shown(&name).is_some()
             && self.primed

@@ -1,11 +1,13 @@
-//! A trace is played through the real driver by scripted backends while a recorder looks on: clients get the recorded
-//! answers, and what was recorded replays.
+//! A trace is played through the real driver by scripted backends while a recorder looks on, once at the driver's own
+//! door and once through stdio: clients get the recorded answers, and what was recorded replays.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use deskhand_conformance::{toolset, traces};
 use deskhand_core::desktop::effect::Effect;
 use deskhand_core::rpc::body::Body;
@@ -16,6 +18,8 @@ use deskhand_driver::{Driver, Effects, Sink, Tap};
 use deskhand_ports::{Compositor, Fence, Screen, Seat, Session, Ticket};
 use deskhand_scripted::{Player, Script};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::Notify;
 
 /// Longer waits than this are cut short in playing.
@@ -60,14 +64,18 @@ struct Client {
 
 impl Sink for Client {
     fn send(&self, _: Route, body: Body) {
-        self.got.lock().unwrap().push_back(serde_json::from_slice(&body.to_vec()).unwrap());
-        self.came.notify_one();
+        self.take(serde_json::from_slice(&body.to_vec()).unwrap());
     }
 
     fn close(&self) {}
 }
 
 impl Client {
+    fn take(&self, message: Value) {
+        self.got.lock().unwrap().push_back(message);
+        self.came.notify_one();
+    }
+
     async fn next(&self) -> Value {
         loop {
             if let Some(message) = self.got.lock().unwrap().pop_front() {
@@ -76,6 +84,52 @@ impl Client {
             tokio::time::timeout(Duration::from_secs(10), self.came.notified()).await.expect("an answer in ten seconds");
         }
     }
+}
+
+/// How a client reaches the driver.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Driver,
+    Stdio,
+}
+
+/// A client's end of its connection.
+enum End {
+    Driver(Conn),
+    Stdio(OwnedWriteHalf),
+}
+
+impl End {
+    async fn send(&mut self, driver: &Driver, route: Route, bytes: Bytes) {
+        match self {
+            Self::Driver(conn) => driver.handle(Input::Message { conn: *conn, route, bytes }),
+            Self::Stdio(stream) => {
+                let mut line = bytes.to_vec();
+                line.push(b'\n');
+                stream.write_all(&line).await.unwrap();
+            }
+        }
+    }
+}
+
+fn connect(way: Way, driver: &Arc<Driver>, principal: &str, client: &Arc<Client>) -> End {
+    if way == Way::Driver {
+        return End::Driver(driver.open(principal, client.clone()));
+    }
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let (input, output) = (OwnedFd::from(theirs.try_clone().unwrap()), OwnedFd::from(theirs));
+    let (driver, principal) = (driver.clone(), principal.to_string());
+    tokio::spawn(async move { deskhand_stdio::serve(driver, input, output, &principal, std::future::pending()).await });
+    let (reading, writing) = tokio::net::UnixStream::from_std(ours).unwrap().into_split();
+    let client = client.clone();
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(reading).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            client.take(serde_json::from_str(&line).unwrap());
+        }
+    });
+    End::Stdio(writing)
 }
 
 struct Record(Recorder);
@@ -104,7 +158,16 @@ fn settled(value: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_is_played_and_recorded() {
+async fn a_session_is_played_at_the_driver() {
+    play(Way::Driver).await;
+}
+
+#[tokio::test]
+async fn a_session_is_played_through_stdio() {
+    play(Way::Stdio).await;
+}
+
+async fn play(way: Way) {
     let path = traces("desktop").into_iter().find(|p| p.ends_with("session.jsonl")).unwrap();
     let text = std::fs::read_to_string(path).unwrap();
     let trace = Trace::parse(&text).unwrap();
@@ -142,7 +205,7 @@ async fn a_session_is_played_and_recorded() {
     *edge.player.lock().unwrap() = Some(player.clone());
 
     // Each message goes out once the answers recorded before it have come.
-    let mut clients: BTreeMap<Conn, (Conn, Arc<Client>)> = BTreeMap::new();
+    let mut clients: BTreeMap<Conn, (End, Arc<Client>)> = BTreeMap::new();
     let mut script: Vec<(Input, Vec<(Conn, Value)>)> = Vec::new();
     trace
         .run(toolset, |step, outputs, _| {
@@ -159,10 +222,14 @@ async fn a_session_is_played_and_recorded() {
         match input {
             Input::Opened { conn, principal } => {
                 let client = Arc::new(Client::default());
-                clients.insert(conn, (driver.open(&principal, client.clone()), client));
+                clients.insert(conn, (connect(way, &driver, &principal, &client), client));
             }
-            Input::Message { conn, route, bytes } => driver.handle(Input::Message { conn: clients[&conn].0, route, bytes }),
-            Input::Closed { conn } => driver.close(clients[&conn].0),
+            Input::Message { conn, route, bytes } => clients.get_mut(&conn).unwrap().0.send(&driver, route, bytes).await,
+            Input::Closed { conn } => match clients.remove(&conn).unwrap().0 {
+                End::Driver(conn) => driver.close(conn),
+                // Dropping the writing half ends the server's input.
+                End::Stdio(_) => {}
+            },
             // The player's.
             _ => {}
         }

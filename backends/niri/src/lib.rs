@@ -4,7 +4,7 @@
 //! own. Both are opened again after a loss, and a niri that was restarted is found under its new socket name.
 
 mod follow;
-mod reader;
+pub mod reader;
 mod requests;
 mod version;
 mod wire;

@@ -42,8 +42,7 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
             }
             Err(why) => {
                 tracing::warn!(%why, "the stop flag can't be watched");
-                // Nobody could stop us: so we are stopped.
-                reported.stop(&shared, true);
+                reported.unwatched(&shared, why);
                 reported.lease(&shared);
                 tokio::time::sleep(retry).await;
                 retry = (retry * 2).min(LONGEST_RETRY);
@@ -152,6 +151,7 @@ fn drain(inotify: &OwnedFd) -> Drained {
 #[derive(Default)]
 struct Reported {
     stop: Option<bool>,
+    unwatched: Option<String>,
     other: Option<Option<Holder>>,
     unfinished: Option<Option<String>>,
 }
@@ -171,7 +171,17 @@ impl Reported {
     fn stop(&mut self, shared: &Shared, set: bool) {
         if self.stop != Some(set) {
             self.stop = Some(set);
+            self.unwatched = None;
             (shared.observe)(Observation::Stop { set });
+        }
+    }
+
+    /// Nobody could stop us: that counts as stopped.
+    fn unwatched(&mut self, shared: &Shared, why: String) {
+        self.stop = None;
+        if self.unwatched.as_ref() != Some(&why) {
+            self.unwatched = Some(why.clone());
+            (shared.observe)(Observation::StopUnwatched { detail: why });
         }
     }
 

@@ -29,7 +29,8 @@ impl Input {
             })
             .collect::<Result<_, Failure>>()?;
         for (modifiers, stroke) in planned {
-            self.gate(ticket)?;
+            // A held modifier makes as many events as two characters.
+            self.keep_pace(1 + 2 * modifier_keys(modifiers).len(), ticket)?;
             if let Some((_, keymap)) = &stroke
                 && self.hands.use_keymap(keymap)?
             {
@@ -120,7 +121,7 @@ impl Input {
             }
             let strokes: Vec<Stroke> = part.chars().filter_map(|c| keymap.character(c)).collect();
             for chunk in strokes.chunks(CHUNK) {
-                self.gate(ticket)?;
+                self.keep_pace(chunk.len(), ticket)?;
                 self.send_strokes(chunk, ticket)?;
                 *typed += chunk.len();
             }

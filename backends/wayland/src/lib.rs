@@ -17,6 +17,7 @@ mod layout;
 mod ledger;
 mod mailbox;
 mod outputs;
+mod pace;
 mod pixels;
 mod pointing;
 mod probe;

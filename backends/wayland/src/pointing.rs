@@ -36,14 +36,23 @@ impl Input {
                 PointerStep::Pause { ms } => Some(*ms),
                 _ => None,
             };
-            if done.is_err() || pause.is_some() || queued >= CHUNK {
+            if done.is_err() || queued >= CHUNK {
                 self.send_chunk(ticket)?;
                 queued = 0;
             }
             done?;
-            if let Some(ms) = pause {
-                self.confirm_all(ticket)?;
-                self.pause(ms, ticket)?;
+            match pause {
+                Some(0) => {
+                    self.confirm_all(ticket)?;
+                    queued = 0;
+                }
+                // A confirmation takes a whole frame on a slow compositor: a timed pause waits for none.
+                Some(ms) => {
+                    self.flush(ticket)?;
+                    self.pause(ms, ticket)?;
+                    queued = 0;
+                }
+                None => {}
             }
         }
         self.confirm_all(ticket)?;

@@ -18,6 +18,7 @@ use crate::connection::{Change, Keeper, LinkDown};
 use crate::hands::Hands;
 use crate::ledger::Ledger;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
+use crate::pace::Pace;
 use crate::release;
 use crate::reply::{ReplySlot, fail, outcome_of};
 use crate::wire::Role;
@@ -62,6 +63,7 @@ impl WaylandSeat {
             requests: requests.clone(),
             waiting: VecDeque::new(),
             unconfirmed: VecDeque::new(),
+            pace: Pace::new(Instant::now()),
             peer: 0,
             observe,
         };
@@ -109,6 +111,7 @@ pub(crate) struct Input {
     waiting: VecDeque<(SeatRequest, Ticket, ReplySlot)>,
     /// Syncs after chunks that weren't answered yet.
     unconfirmed: VecDeque<u64>,
+    pace: Pace,
     /// The process behind the newest connection.
     peer: i32,
     observe: Observe,
@@ -313,9 +316,20 @@ impl Input {
         Ok(())
     }
 
-    /// Waits until `until`, unless the operation must end.
+    /// Waits until so many more characters may go out, and counts them as sent.
+    pub fn keep_pace(&mut self, characters: usize, ticket: &Ticket) -> Result<(), Failure> {
+        let due = self.pace.due(Instant::now(), characters);
+        self.pause_until(due, ticket)?;
+        self.pace.spend(Instant::now(), characters);
+        Ok(())
+    }
+
+    /// Waits so long, unless the operation must end.
     pub fn pause(&mut self, ms: u32, ticket: &Ticket) -> Result<(), Failure> {
-        let until = Instant::now() + Duration::from_millis(ms.into());
+        self.pause_until(Instant::now() + Duration::from_millis(ms.into()), ticket)
+    }
+
+    fn pause_until(&mut self, until: Instant, ticket: &Ticket) -> Result<(), Failure> {
         while Instant::now() < until {
             self.gate(ticket)?;
             self.step(

@@ -14,6 +14,8 @@ pub enum Observation {
     Desktop(DesktopEvent),
     /// The stop flag. Until its first state arrives the core acts as if stopped.
     Stop { set: bool },
+    /// The stop flag can't be watched: nobody could stop us, so it counts as set.
+    StopUnwatched { detail: String },
     Lock { state: LockState, source: String },
     /// Our own file lock is gone (its file was removed or replaced).
     LeaseLost { detail: String },

@@ -30,6 +30,7 @@ impl World {
             last_kind: None,
             stream: Stream::Opening,
             stop: StopFlag::Unknown,
+            stop_unwatched: None,
             lock: LockState::Unknown,
             lock_source: "nobody told yet".into(),
             session_match: Err("not checked yet".into()),
@@ -66,12 +67,20 @@ impl Core {
             }
             Observation::Compositor(state) => self.compositor(state),
             Observation::Stop { set } => {
-                self.world_mut(|w| w.stop = if set { StopFlag::Set } else { StopFlag::Clear });
+                self.world_mut(|w| {
+                    w.stop = if set { StopFlag::Set } else { StopFlag::Clear };
+                    w.stop_unwatched = None;
+                });
                 if set {
-                    self.raise_fence();
-                    self.abandon_all(Reason::Stopped, |_| true);
-                    self.revoke_lease();
+                    self.stop_all();
                 }
+            }
+            Observation::StopUnwatched { detail } => {
+                self.world_mut(|w| {
+                    w.stop = StopFlag::Unknown;
+                    w.stop_unwatched = Some(detail);
+                });
+                self.stop_all();
             }
             Observation::Lock { state, source } => {
                 let was = self.look(World::locked);
@@ -99,6 +108,12 @@ impl Core {
             Observation::Seat(state) => self.world_mut(|w| w.seat = state),
             Observation::UserInput => self.world_mut(|w| w.user_inputs += 1),
         }
+    }
+
+    fn stop_all(&mut self) {
+        self.raise_fence();
+        self.abandon_all(Reason::Stopped, |_| true);
+        self.revoke_lease();
     }
 
     fn compositor(&mut self, state: CompositorState) {

@@ -25,6 +25,8 @@ pub struct World {
     pub last_kind: Option<CompositorKind>,
     pub stream: Stream,
     pub stop: StopFlag,
+    /// Why the stop flag can't be watched.
+    pub stop_unwatched: Option<String>,
     pub lock: LockState,
     pub lock_source: String,
     pub session_match: Result<(), String>,
@@ -81,7 +83,7 @@ impl World {
             // Up is only half of it: the desktop is known once its stream is.
             Observation::Compositor(CompositorState::Up(_)) => {}
             Observation::Compositor(_) => self.told.compositor = true,
-            Observation::Stop { .. } => self.told.stop = true,
+            Observation::Stop { .. } | Observation::StopUnwatched { .. } => self.told.stop = true,
             Observation::Lock { .. } => self.told.lock = true,
             Observation::Screen(_) => self.told.screen = true,
             Observation::Seat(_) => self.told.seat = true,

@@ -52,6 +52,7 @@ fn observed(masks: &mut Masks, observation: &Observation) -> Observation {
             CompositorState::Down { detail: why } => CompositorState::Down { detail: detail(masks, why) },
             other => other.clone(),
         }),
+        Observation::StopUnwatched { detail: why } => Observation::StopUnwatched { detail: detail(masks, why) },
         Observation::LeaseLost { detail: why } => Observation::LeaseLost { detail: detail(masks, why) },
         Observation::OtherHolder(Some(other)) => Observation::OtherHolder(Some(holder(masks, other))),
         Observation::Unfinished(Some(what)) => Observation::Unfinished(Some(detail(masks, what))),

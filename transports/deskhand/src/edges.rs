@@ -59,10 +59,16 @@ impl Edges {
     /// Inside a tokio runtime. Returns at once; what is found comes as observations.
     pub fn start(place: Place, setting: Setting) -> Self {
         let executor = Executor::new(tokio::runtime::Handle::current());
-        let audit = setting.audit.then(|| Arc::new(AuditLog::new(place.paths("").audit_log())) as Arc<dyn Audit>);
-        let driver = Driver::start(config(&place), executor.clone(), audit.clone(), setting.tap);
+        let audit = setting.audit.then(|| Arc::new(AuditLog::new(place.paths("").audit_log())));
+        let driver = Driver::start(config(&place), executor.clone(), audit.clone().map(|log| log as Arc<dyn Audit>), setting.tap);
         executor.attach(&driver);
         let (found, instances) = mpsc::unbounded_channel();
+        // A log that can't be written is known before the first call that would act.
+        if let Some(log) = &audit
+            && let Err(why) = log.prepare()
+        {
+            driver.handle(Input::AuditWritten(Err(why)));
+        }
         let shared = Arc::new(Shared {
             place,
             executor,
@@ -176,7 +182,7 @@ impl Shared {
         let shared = self.clone();
         Arc::new(move |observation| {
             let Some(driver) = shared.driver.get().and_then(Weak::upgrade) else { return };
-            let stopped = matches!(observation, Observation::Stop { set: true });
+            let stopped = matches!(observation, Observation::Stop { set: true } | Observation::StopUnwatched { .. });
             let up = match &observation {
                 Observation::Compositor(CompositorState::Up(info)) => Some(info.clone()),
                 _ => None,
@@ -224,7 +230,7 @@ impl PressJournal for Journal {
     }
 }
 
-/// Opened at the first line; opened anew after a failure.
+/// Opened at the start, or else at the first line for which it can be.
 struct AuditLog {
     path: PathBuf,
     file: Mutex<Option<AuditFile>>,
@@ -233,6 +239,13 @@ struct AuditLog {
 impl AuditLog {
     fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), file: Mutex::new(None) }
+    }
+
+    /// Opens it before the first line.
+    fn prepare(&self) -> Result<(), String> {
+        let opened = AuditFile::open(&self.path)?;
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        Ok(())
     }
 }
 

@@ -75,6 +75,9 @@ impl Error {
 
 /// Why a call had to stop, told.
 pub fn abandoned(w: &World, reason: Reason) -> Refused {
+    if let (Reason::Stopped, Some(why)) = (reason, &w.stop_unwatched) {
+        return Error::Stopped.because(format!("{} What was pressed is released.", super::gates::unwatched(why)));
+    }
     match reason {
         Reason::Stopped => Error::Stopped.plain("The person stopped the desktop during this action; what was pressed is released."),
         Reason::LeaseLost | Reason::Cancelled => {

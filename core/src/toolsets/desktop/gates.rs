@@ -54,11 +54,18 @@ pub fn reachable(w: &World) -> Result<(), Refused> {
 }
 
 pub fn not_stopped(w: &World) -> Result<(), Refused> {
+    if let Some(why) = &w.stop_unwatched {
+        return Err(Error::Stopped.because(unwatched(why)));
+    }
     match w.stop {
         StopFlag::Clear => Ok(()),
         StopFlag::Set => Err(Error::Stopped.plain("The person stopped the desktop.")),
         StopFlag::Unknown => Err(Error::Stopped.plain("Whether the desktop is stopped isn't known yet; try again in a moment.")),
     }
+}
+
+pub fn unwatched(why: &str) -> String {
+    format!("The stop flag can't be watched, so the desktop counts as stopped: {why}.")
 }
 
 fn recovered(w: &World) -> Result<(), Refused> {

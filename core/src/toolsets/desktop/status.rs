@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::aim;
+use super::gates::unwatched;
 use crate::desktop::event::{Availability, CompositorKind, LockState};
 use crate::engine::cx::Cx;
 use crate::engine::world::{StopFlag, Stream, World, rfc3339};
@@ -113,6 +114,7 @@ pub fn blockers(w: &World) -> Vec<String> {
     }
     match w.stop {
         StopFlag::Set => all.push("The desktop is stopped. The person lifts it with `deskhand resume`.".into()),
+        StopFlag::Unknown if w.stop_unwatched.is_some() => all.extend(w.stop_unwatched.as_deref().map(unwatched)),
         StopFlag::Unknown => all.push("Whether the desktop is stopped isn't known yet. Ask again in a moment.".into()),
         StopFlag::Clear => {}
     }

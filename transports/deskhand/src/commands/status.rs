@@ -44,7 +44,7 @@ pub fn ask(place: Place) -> Result<Value, Failed> {
 fn found(w: &World) -> bool {
     w.compositor.is_ok()
         && w.stream == Stream::Live
-        && w.stop != StopFlag::Unknown
+        && (w.stop != StopFlag::Unknown || w.stop_unwatched.is_some())
         && w.screen == Availability::Up
         && w.seat == Availability::Up
         && (w.lock != LockState::Unknown || w.lock_source != "nobody told yet")
