@@ -6,7 +6,7 @@ use super::act::refresh_outputs;
 use super::aim;
 use super::errors::{Error, failed};
 use super::gates;
-use crate::desktop::effect::{CaptureRequest, Captured, Effect, EncodedImage, FailureKind, FrameId, ImageFormat, Reply, SaveTo, ScreenRequest};
+use crate::desktop::effect::{CaptureRequest, Effect, EncodedImage, FailureKind, FrameId, ImageFormat, Reply, SaveTo, ScreenRequest};
 use crate::desktop::geometry::Rect;
 use crate::desktop::model::{LogicalOutput, Output};
 use crate::engine::cx::Cx;
@@ -199,12 +199,30 @@ async fn capture(cx: &Cx, wanted: Wanted) -> Result<(Map<String, Value>, Option<
         Err(failure) => return Err(failed(cx, &failure)),
     };
     // What was locked or denied while the frame was taken must not be shown after all.
-    cx.world(|w| gates::images(w).and_then(|()| gates::capture_allowed(w, &wanted.output)))?;
-    let (reference, freed) = remember(cx, &wanted.output, wanted.lease, &logical, raw_size, &captured, frame, request_key, pointer);
-    if !freed.is_empty() {
-        // Nobody waits for it; the effect's end is the core's to see.
-        drop(cx.run(Effect::Screen(ScreenRequest::Forget(freed)), CAPTURE_MS));
+    if let Err(refused) = cx.world(|w| gates::images(w).and_then(|()| gates::capture_allowed(w, &wanted.output))) {
+        forget(cx, vec![frame]);
+        return Err(refused);
     }
+    let (reference, freed) = cx.world(|w| {
+        let shot = Shot {
+            reference: w.shots.next_reference(),
+            // A screenshot whose lease ended meanwhile belongs to none.
+            lease: wanted.lease.filter(|token| w.lease.held().is_some_and(|l| l.token == *token)),
+            output: wanted.output.clone(),
+            logical,
+            transform: logical.transform,
+            raw_size: if captured.raw_size == (0, 0) { raw_size } else { captured.raw_size },
+            raw_rect: captured.raw_rect,
+            width: captured.width,
+            height: captured.height,
+            frame: Some(frame),
+            taken: w.now,
+            pointer: pointer.filter(|(on, _)| *on == wanted.output).map(|(_, at)| at),
+            request: request_key,
+        };
+        (shot.reference.clone(), w.shots.remember(shot))
+    });
+    forget(cx, freed);
     let mut data = Map::new();
     data.insert("screenshot_ref".into(), json!(reference));
     data.insert("output".into(), json!(wanted.output));
@@ -222,6 +240,13 @@ async fn capture(cx: &Cx, wanted: Wanted) -> Result<(Map<String, Value>, Option<
         data.insert("saved".into(), json!(path.to_string_lossy()));
     }
     Ok((data, captured.image))
+}
+
+/// Nobody waits for it; the effect's end is the core's to see.
+fn forget(cx: &Cx, frames: Vec<FrameId>) {
+    if !frames.is_empty() {
+        drop(cx.run(Effect::Screen(ScreenRequest::Forget(frames)), CAPTURE_MS));
+    }
 }
 
 struct Prepared {
@@ -258,40 +283,5 @@ fn since_frame(cx: &Cx, reference: &str, request_key: &str, logical: &LogicalOut
         None => Err(Error::RefInvalid.because(format!("unknown_ref: no screenshot is named {reference:?}"))),
         // Another view or a freed frame: nothing to compare with, so the image comes.
         Some(shot) => Ok(shot.frame.filter(|_| shot.request == request_key && shot.logical == *logical)),
-    })
-}
-
-#[allow(clippy::too_many_arguments)] // one call site; a struct would only repeat Shot
-fn remember(
-    cx: &Cx,
-    output: &str,
-    lease: Option<String>,
-    logical: &LogicalOutput,
-    raw_size: (u32, u32),
-    captured: &Captured,
-    frame: FrameId,
-    request: String,
-    pointer: Option<(String, (u32, u32))>,
-) -> (String, Vec<FrameId>) {
-    cx.world(|w| {
-        let reference = w.shots.next_reference();
-        // A screenshot whose lease ended meanwhile belongs to none.
-        let lease = lease.filter(|token| w.lease.held().is_some_and(|l| l.token == *token));
-        let shot = Shot {
-            reference: reference.clone(),
-            lease,
-            output: output.to_string(),
-            logical: *logical,
-            transform: logical.transform,
-            raw_size: if captured.raw_size == (0, 0) { raw_size } else { captured.raw_size },
-            raw_rect: captured.raw_rect,
-            width: captured.width,
-            height: captured.height,
-            frame: Some(frame),
-            taken: w.now,
-            pointer: pointer.filter(|(on, _)| on == output).map(|(_, at)| at),
-            request,
-        };
-        (reference, w.shots.remember(shot))
     })
 }
