@@ -133,10 +133,10 @@ class Seat:
         return new
 
     def _send_keymap(self, text):
-        data = text.encode() + b"\0"
+        data = text.encode()  # Smithay refuses a keymap whose size counts the final NUL; wlroots takes both
         fd = os.memfd_create("keymap", os.MFD_CLOEXEC)
         try:
-            os.write(fd, data)
+            os.write(fd, data + b"\0")
             body = struct.pack("=II", 1, len(data))
             message = struct.pack("=II", self.keyboard, (8 + len(body)) << 16) + body
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]

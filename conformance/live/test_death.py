@@ -10,6 +10,7 @@ from session import wait_until
 
 KEY_F9, CTRL, SHIFT = 67, 4, 1
 BOUND = 1.0
+DRAIN = 15.0  # a window that redraws for some of the keys handles thousands of them late
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -24,27 +25,31 @@ def aimed(desk, canvas, **options):
     return client, facts["screenshot_ref"]
 
 
-def state(canvas):
-    """(buttons down, keys down) by what the window was told."""
+def state(events):
+    """(buttons down, keys down) after these events; a key is the same with and without shift."""
     buttons, keys = set(), set()
-    for event in canvas.events("button", "key"):
-        pressed, name = (buttons, event["button"]) if event["event"] == "button" else (keys, event["name"])
+    for event in events:
+        if event["event"] not in ("button", "key"):
+            continue
+        pressed, name = (buttons, event["button"]) if event["event"] == "button" else (keys, event["code"])
         pressed.add(name) if event["pressed"] else pressed.discard(name)
     return buttons, keys
 
 
 def assert_all_released(session, canvas, died):
-    wait_until(lambda: state(canvas) == (set(), set()), "everything released", BOUND - (time.monotonic() - died) + 0.2)
-    took = time.monotonic() - died
-    assert took <= BOUND + 0.1, f"released only after {took:.2f} s"
+    """The person's F9 comes to the window after all that the compositor sent until BOUND: all is up before it."""
+    time.sleep(max(0.0, BOUND - (time.monotonic() - died)))
+    session.seat.tap(KEY_F9)
+    canvas.wait_event("key", DRAIN, name="F9", pressed=False)
+    events = canvas.events()
+    marker = next(at for at, event in enumerate(events) if event.get("name") == "F9")
+    assert state(events[:marker]) == (set(), set()), "still pressed after a second"
+    assert events[marker]["modifiers"] == 0, events[marker]
     canvas.forget()
+    # Only now: GTK 3 keeps a motion that it reads behind keys until yet another event comes.
     session.seat.move(3, 3)
     moved = canvas.wait_event("motion")
     assert moved["held"] == [] and moved["modifiers"] == 0, moved
-    session.seat.tap(KEY_F9)
-    tapped = canvas.wait_event("key", name="F9", pressed=True)
-    assert tapped["modifiers"] == 0, tapped
-    canvas.wait_event("key", name="F9", pressed=False)
     session.seat.click()
     canvas.wait_event("button", pressed=False)
 
@@ -57,7 +62,7 @@ def test_kill_in_the_middle_of_a_drag(desk, modifiers):
         client, reference = aimed(desk, canvas)
         extra = {"modifiers": modifiers} if modifiers else {}
         drag(client, (300, 300), (1500, 900), later=True, screenshot_ref=reference, guard=False, **extra)
-        wait_until(lambda: state(canvas)[0], "the button's press", 5, every=0.0005)
+        wait_until(lambda: state(canvas.events())[0], "the button's press", 5, every=0.0005)
         client.process.send_signal(signal.SIGKILL)
         died = time.monotonic()
         client.process.wait(5)
@@ -103,7 +108,7 @@ def test_a_new_server_goes_on_after_a_kill(desk):
     canvas = desk.canvas(3)
     client, reference = aimed(desk, canvas)
     drag(client, (300, 300), (1500, 900), later=True, screenshot_ref=reference, guard=False)
-    wait_until(lambda: state(canvas)[0], "the button's press", 5, every=0.0005)
+    wait_until(lambda: state(canvas.events())[0], "the button's press", 5, every=0.0005)
     client.kill()
     following = desk.server()
     wait_until(lambda: not following.call("acquire_desktop").is_error, "a lease for the next server", 5)
@@ -119,9 +124,9 @@ def test_a_hung_server_is_ended_by_stop(desk):
     canvas = desk.canvas(3)
     client, reference = aimed(desk, canvas)
     drag(client, (300, 300), (1500, 900), later=True, screenshot_ref=reference, guard=False, modifiers=["ctrl"])
-    wait_until(lambda: state(canvas)[0], "the button's press", 5, every=0.0005)
+    wait_until(lambda: state(canvas.events())[0], "the button's press", 5, every=0.0005)
     client.process.send_signal(signal.SIGSTOP)
-    if not state(canvas)[0]:
+    if not state(canvas.events())[0]:
         pytest.skip("the drag was over before the server was stopped")
     desk.run("stop", environment=client.environment)
     died = time.monotonic()
@@ -134,7 +139,7 @@ def test_other_ends(desk, number):
     canvas = desk.canvas(3)
     client, reference = aimed(desk, canvas)
     drag(client, (300, 300), (1500, 900), later=True, screenshot_ref=reference, guard=False, modifiers=["ctrl"])
-    wait_until(lambda: state(canvas)[0], "the button's press", 5, every=0.0005)
+    wait_until(lambda: state(canvas.events())[0], "the button's press", 5, every=0.0005)
     client.process.send_signal(number)
     died = time.monotonic()
     client.process.wait(5)
@@ -146,7 +151,7 @@ def test_end_of_input_in_the_middle_of_a_drag(desk):
     canvas = desk.canvas(3)
     client, reference = aimed(desk, canvas)
     running = drag(client, (300, 300), (1500, 900), later=True, screenshot_ref=reference, guard=False)
-    wait_until(lambda: state(canvas)[0], "the button's press", 5, every=0.0005)
+    wait_until(lambda: state(canvas.events())[0], "the button's press", 5, every=0.0005)
     client.process.stdin.close()
     ended = time.monotonic()
     client.result(running, 5)

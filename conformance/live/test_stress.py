@@ -161,7 +161,7 @@ def test_lines(desk):
 
 
 def test_order(desk):
-    client = desk.server(initialize=False)
+    client = ready(desk, None)
     for method in ["tools/list", "tools/call", "nonsense"]:
         [answer] = exchange(client, request(1, method, {"name": "status"}))
         assert code(answer) == -32600 and "initialize" in answer["error"]["message"], answer
@@ -240,16 +240,14 @@ def test_both_eras_on_one_connection(desk):
 
 def test_progress(desk):
     client = ready(desk)
-    for token in ["t", 0, 10**18]:
-        client.write_line(tool(1, "wait_for", until=NEVER, timeout_ms=2500, meta={"progressToken": token}))
+    for token in ["t", 0]:
+        client.write_line(tool(1, "wait_for", until=NEVER, timeout_ms=1500, meta={"progressToken": token}))
         last = -1
         while "id" not in (message := client.next_message()):
             assert message["method"] == "notifications/progress" and message["params"]["progressToken"] == token
             assert message["params"]["progress"] > last, "progress strictly increases"
             last = message["params"]["progress"]
-        assert last > 0 or token != "t", "a wait of seconds tells of itself"
-        if token == "t":
-            continue
+        assert last > 0, "a wait of seconds tells of itself"
     for token in [1.5, None, {}, [], "t" * 100_000]:
         client.write_line(tool(1, "wait_for", until=NEVER, timeout_ms=50, meta={"progressToken": token}))
         assert client.next_message()["id"] == 1
@@ -363,9 +361,7 @@ def test_subscriptions(desk):
     assert exchange(client, cancel("a"), *[cancel(f"n{n}") for n in range(4)]) == []
     client.process.stdin.close()
     ended = rest(client)
-    assert [answer["id"] for answer in ended] == sorted(ids[:3], key=str, reverse=True) or {
-        answer["id"] for answer in ended
-    } == set(ids[:3])
+    assert {answer["id"] for answer in ended} == set(ids[:3]) and len(ended) == 3
     assert all(answer["result"]["_meta"][META + "subscriptionId"] == answer["id"] for answer in ended)
     assert ends(client.process) == 0
 
@@ -674,9 +670,13 @@ def test_stop_during_a_wait_and_a_drag(desk):
     results = [client.result(id, 3) for id in dragging]
     assert results[-1].error == "stopped", results
     done = sum(result.error is None for result in results)
-    buttons = canvas.events("button")
-    assert done <= sum(event["pressed"] for event in buttons) <= done + 1
-    assert sum(event["pressed"] for event in buttons) == sum(not event["pressed"] for event in buttons), "released"
+
+    def count(pressed):
+        return sum(event["pressed"] == pressed for event in canvas.events("button"))
+
+    # The window is told by the compositor, a moment after the server was.
+    wait_until(lambda: count(True) == count(False) >= done, "what was pressed to be released", 1)
+    assert count(True) <= done + 1
 
 
 def test_stop_while_typing(desk):

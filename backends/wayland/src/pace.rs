@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-// A compositor keeps what an application hasn't read yet in a socket's buffer and in 4 KiB (libwayland before 1.23,
-// Smithay), and ends the application's connection when both are full. PLACEHOLDER
+// A compositor keeps what an application hasn't read yet in its socket's buffer and in 4 KiB of its own (libwayland
+// before 1.23, Smithay), and ends the application's connection when both are full. A stopped foot on sway 1.7 with
+// libwayland 1.21 survived 3000 unread characters and died of 3500; of alternating capitals in calls of 100, already
+// of 2000. So after one second in which an application reads nothing, at most 512 + 1000 characters wait for it.
 const BURST: u32 = 512;
-const PER_CHARACTER: Duration = Duration::from_micros(500);
+const PER_CHARACTER: Duration = Duration::from_millis(1);
 
 /// A bucket of characters, kept over all calls.
 pub(crate) struct Pace {
@@ -22,9 +24,7 @@ impl Pace {
     pub fn due(&self, now: Instant, characters: usize) -> Instant {
         let characters = u32::try_from(characters).unwrap_or(BURST).min(BURST);
         let full_after = self.full_at.max(now) + PER_CHARACTER * characters;
-        full_after
-            .checked_sub(PER_CHARACTER * BURST)
-            .unwrap_or(now)
+        full_after.checked_sub(PER_CHARACTER * BURST).unwrap_or(now)
     }
 
     /// They went out.
