@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::args::Args;
 use super::declare::{Arg, Kind, Tool};
 use super::facts::Refused;
+use crate::rpc::error::shortened;
 
 /// The tool's `inputSchema`.
 pub fn input_schema(tool: &Tool) -> Value {
@@ -93,6 +94,11 @@ impl Validator {
         };
         if !map.is_empty() {
             drop_nulls(self.tool.args, &mut map);
+        }
+        if let Some(unknown) = map.keys().find(|key| self.tool.arg(key).is_none()) {
+            let known: Vec<&str> = self.tool.args.iter().map(|a| a.name).collect();
+            let takes = if known.is_empty() { "no arguments".to_string() } else { known.join(", ") };
+            return Err(mismatch(&format!("unknown argument {:?}; {} takes {takes}", shortened(unknown), self.tool.name)));
         }
         let value = Value::Object(map);
         if let Some(error) = self.compiled.iter_errors(&value).next() {

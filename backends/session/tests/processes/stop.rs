@@ -66,14 +66,19 @@ fn a_removed_directory_is_made_and_followed_again() {
 }
 
 #[test]
-fn a_directory_that_is_not_ours_alone_stops() {
+fn a_directory_that_is_not_ours_alone_counts_as_stopped() {
     let root = runtime_dir();
     let paths = paths(root.path());
     block_on(async {
         std::os::unix::fs::symlink("/tmp", paths.shared()).unwrap();
         let seen = Seen::default();
         let _session = Session::start(paths.clone(), seen.observe(), None, Vec::new());
-        seen.wait("the stop", is(true)).await;
+        let unwatched = |o: &Observation| match o {
+            Observation::StopUnwatched { detail } => Some(detail.clone()),
+            _ => None,
+        };
+        let (_, why) = seen.wait("that it can't be watched", unwatched).await;
+        assert!(!why.is_empty());
         fs::remove_file(paths.shared()).unwrap();
         seen.wait("the end of it", is(false)).await;
     });

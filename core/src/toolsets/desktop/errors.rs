@@ -29,7 +29,7 @@ macro_rules! errors {
 }
 
 errors! {
-    Stopped "stopped": "The person set the stop flag.", "Wait for the person: `deskhand resume` clears it.", "all but status";
+    Stopped "stopped": "The person set the stop flag, or it can't be watched; or the server is ending.", "Wait for the person: `deskhand resume` clears it.", "all but status";
     RecoveryRequired "recovery_required": "A dead server left keys or buttons pressed and the guard could not release them.", "The person runs `deskhand recover`.", "acting";
     LeaseRequired "lease_required": "The call needs the desktop's lease and doesn't have it.", "Call acquire_desktop, and give its `lease`.", "acting";
     LeaseHeld "lease_held": "Another client holds the desktop's lease.", "Wait until it is released or idle, or ask the person.", "acting";
