@@ -33,6 +33,7 @@ default_border none
 default_floating_border none
 for_window [app_id="^floating"] floating enable
 seat * hide_cursor 0
+mouse_warping none
 bindsym Mod4+Return nop bound
 bindsym Ctrl+Alt+F9 nop bound
 """
