@@ -1,6 +1,7 @@
 """A pixel of a screenshot is clicked where it was seen: every transform, several scales, mixed outputs."""
 
 import pytest
+from session import wait_until
 
 from helpers import drag, screenshot, until
 from pattern import decode, is_safe
@@ -147,9 +148,25 @@ def check(session, canvas, client, guard=True, per_pixel=None, **arguments):
     image, facts, width = look(session, canvas, client, **arguments)
     points = safe_points(image, width)
     if per_pixel:
-        # Where a pointer is painted over the picture the colour tells another place.
-        close = lambda p, e: all(abs(a * per_pixel - b) < 8 for a, b in zip(p, e))
-        points = [(pixel, expected) for pixel, expected in points if close(pixel, expected)]
+        # sway shows a new layout only once all windows it concerns have drawn; and where it paints a pointer over the
+        # picture, the colour tells another place.
+        def fitting(picture, scale):
+            close = lambda p, e: all(abs(a * scale - b) < 8 for a, b in zip(p, e))
+            found = [(pixel, expected) for pixel, expected in safe_points(picture, width) if close(pixel, expected)]
+            return found if len(found) >= 3 else None
+
+        def shown():
+            nonlocal image, facts
+            image, facts = screenshot(client, **arguments)
+            return fitting(image, per_pixel)
+
+        try:
+            points = wait_until(shown, "the canvas over the whole output", 5)
+        except AssertionError:
+            # Headless sway 1.7 at times doesn't paint an output again after another one was changed.
+            if not fitting(session.grim(arguments["output"]).convert("RGB"), 1):
+                pytest.skip("sway itself still shows the old picture: grim sees the same")
+            raise
     for pixel, expected in points:
         canvas.forget()
         result = client.call("click", x=pixel[0], y=pixel[1], screenshot_ref=facts["screenshot_ref"], guard=guard)
@@ -157,7 +174,7 @@ def check(session, canvas, client, guard=True, per_pixel=None, **arguments):
         seen = canvas.wait_event("button", pressed=True)
         canvas.wait_event("button", pressed=False)
         assert near(seen, expected), f"pixel {pixel} shows {expected}, the window got {seen['x'], seen['y']}"
-    assert len(points) >= (3 if per_pixel else 5)
+    assert per_pixel or len(points) == 5
 
 
 def safe_points(image, width):
