@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,11 +70,23 @@ pub fn peer_of(socket: &Path) -> io::Result<Peer> {
         None,
     )?;
     rustix::net::connect(&fd, &SocketAddrUnix::new(socket)?)?;
-    let pid = rustix::net::sockopt::socket_peercred(&fd)?.pid.as_raw_nonzero().get();
+    let pid = peer_pid(&fd)?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let start_time = start_time(&stat)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat has no start time")))?;
     Ok(Peer { pid, start_time })
+}
+
+/// The process at the other end of a Unix socket, as this process sees it.
+pub fn peer_pid(socket: &impl AsFd) -> io::Result<i32> {
+    // Not rustix's: its type can't hold the 0 that the kernel gives for a peer outside this PID namespace.
+    match nix::sys::socket::getsockopt(&socket.as_fd(), nix::sys::socket::sockopt::PeerCredentials)?.pid() {
+        0 => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "its process is outside this PID namespace; start deskhand outside the container or sandbox",
+        )),
+        pid => Ok(pid),
+    }
 }
 
 /// Field 22 of a `/proc/PID/stat` line. The second field, the program's name, may hold spaces and parentheses.

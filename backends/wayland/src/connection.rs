@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use deskhand_ports::peer::Backoff;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
 };
 use wayland_client::backend::WaylandError;
 use wayland_client::{Connection, DispatchError, EventQueue, QueueHandle};
@@ -42,8 +42,7 @@ impl Link {
                 path.display()
             ))
         })?;
-        let peer =
-            sockopt::socket_peercred(&stream).map_or(0, |cred| cred.pid.as_raw_nonzero().get());
+        let peer = deskhand_ports::peer::peer_pid(&stream).unwrap_or(0);
         let connection =
             Connection::from_socket(stream).map_err(|error| LinkDown(error.to_string()))?;
         let queue = connection.new_event_queue();

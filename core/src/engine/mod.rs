@@ -7,6 +7,7 @@ pub mod cx;
 pub mod io;
 pub mod observe;
 pub mod random;
+mod ending;
 mod restart;
 pub mod startup;
 pub mod timers;

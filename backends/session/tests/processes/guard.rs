@@ -21,8 +21,10 @@ fn wait_until_up(guard: u32) {
     wait_until("the guard", || {
         let status = fs::read_to_string(format!("/proc/{guard}/status")).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        let session = rustix::process::getsid(Pid::from_raw(guard as i32));
-        let leads = session.is_ok_and(|session| session.as_raw_nonzero().get() as u32 == guard);
+        let stat = fs::read_to_string(format!("/proc/{guard}/stat")).unwrap();
+        // The session is the sixth field; before setsid it may be 0, a session outside this PID namespace.
+        let session = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(3).unwrap().to_owned();
+        let leads = session == guard.to_string();
         leads && u64::from_str_radix(caught.trim(), 16).unwrap() & 0x4003 == 0x4003
     });
 }

@@ -43,11 +43,8 @@ pub fn focus(cx: &Cx, args: &Args) -> Result<Option<WindowId>, Refused> {
         };
         match args.value("expect") {
             None => {}
-            Some(Value::String(_)) => {
-                if focused.is_some() {
-                    return mismatch("No window".into());
-                }
-            }
+            Some(Value::String(_)) if focused.is_some() => return mismatch("No window".into()),
+            Some(Value::String(_)) => {}
             Some(value) => {
                 let map = value.as_object().cloned().unwrap_or_default();
                 if let Some(id) = window_id(&map) {
