@@ -35,6 +35,8 @@ pub(crate) struct Streams {
 pub(crate) struct Stream {
     /// Its POST still waits for the first message, which decides its form.
     undecided: bool,
+    /// Its POST's handler is there and will become its reader.
+    awaited: bool,
     /// The core has its request.
     handed_over: bool,
     /// The answer came first: there is no stream.
@@ -102,7 +104,7 @@ impl Streams {
 
     pub fn begin(&mut self) -> u64 {
         self.routes += 1;
-        self.by_route.insert(self.routes, Stream { undecided: true, next: 1, unread: 1, ..Stream::default() });
+        self.by_route.insert(self.routes, Stream { undecided: true, awaited: true, next: 1, unread: 1, ..Stream::default() });
         self.routes
     }
 
@@ -134,7 +136,7 @@ impl Streams {
         }
         stream.unread_bytes += cost;
         stream.wake();
-        if stream.over && stream.reader.is_none() {
+        if stream.over && stream.reader.is_none() && !stream.awaited {
             self.note_ended(route);
         }
         self.trim();
@@ -143,7 +145,7 @@ impl Streams {
     /// The core lets the client poll.
     pub fn pause(&mut self, route: u64, retry_ms: u64) {
         let Some(stream) = self.by_route.get_mut(&route) else { return };
-        if stream.reader.is_some() || stream.undecided {
+        if stream.reader.is_some() || stream.awaited {
             stream.undecided = false;
             stream.pause = Some(retry_ms);
             stream.wake();
@@ -172,6 +174,7 @@ impl Streams {
     pub fn attach(&mut self, route: u64, link: Arc<Link>) -> Option<u64> {
         self.readers += 1;
         let stream = self.by_route.get_mut(&route)?;
+        stream.awaited = false;
         stream.reader = Some(Attached { number: self.readers, link });
         Some(self.readers)
     }
@@ -182,7 +185,7 @@ impl Streams {
         let stream = self.by_route.get_mut(&route).ok_or(NoStream::Unknown)?;
         if let Some(last) = last {
             let first_kept = stream.log.front().map_or(stream.next, |(n, _)| *n);
-            if stream.undecided || last.number >= stream.next || last.number + 1 < first_kept {
+            if stream.awaited || last.number >= stream.next || last.number + 1 < first_kept {
                 return Err(NoStream::Unknown);
             }
             stream.unread = last.number + 1;
@@ -270,7 +273,7 @@ impl Streams {
             let Some(stream) = self.by_route.get_mut(route).filter(|s| !s.over) else { continue };
             stream.over = true;
             stream.wake();
-            if stream.reader.is_none() && !stream.undecided {
+            if stream.reader.is_none() && !stream.awaited {
                 self.note_ended(*route);
             }
         }
@@ -278,7 +281,7 @@ impl Streams {
 
     /// Whether somebody waits or reads.
     pub fn is_used(&self) -> bool {
-        self.by_route.values().any(|s| s.reader.is_some() || s.undecided)
+        self.by_route.values().any(|s| s.reader.is_some() || s.awaited)
     }
 
     pub fn end_unsolicited(&mut self) {
