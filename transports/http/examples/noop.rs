@@ -1,0 +1,100 @@
+//! A server of one tool that does nothing, on loopback without tokens: what the core and this transport cost by themselves.
+//!
+//! `noop [PORT]` prints the port that it bound.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Instant;
+
+use deskhand_core::desktop::effect::Effect;
+use deskhand_core::engine::cx::Cx;
+use deskhand_core::policy::{Policy, PolicyState};
+use deskhand_core::tools::args::Args;
+use deskhand_core::tools::declare::{Hints, Known, LeaseNeed, Profile, Tool};
+use deskhand_core::tools::facts::{Facts, Refused};
+use deskhand_core::tools::redact::Knows;
+use deskhand_core::tools::toolset::{Negotiation, Pick, RefusalStyle, Style, Toolset};
+use deskhand_core::{Config, Limits, Op, handler};
+use deskhand_driver::{Driver, Effects};
+use deskhand_http::{Doors, Limits as HttpLimits, Listener, Mount};
+
+static NOOP: Tool = Tool {
+    name: "noop",
+    title: "Nothing",
+    summary: "does nothing",
+    description: "Does nothing.",
+    args: &[],
+    hints: Hints::ReadOnly,
+    lease: LeaseNeed::No,
+    profile: Profile::Observe,
+    always_load: false,
+    schema: None,
+    run: handler!(noop),
+};
+
+async fn noop(_: Cx, _: Args) -> Result<Facts, Refused> {
+    Ok(Facts::new(serde_json::json!({"done": true})))
+}
+
+struct Nothing;
+
+impl Knows for Nothing {
+    fn knows(&self, _: Known, _: &str) -> bool {
+        false
+    }
+}
+
+static TOOLSET: Toolset = Toolset {
+    name: "noop",
+    title: "Nothing",
+    description: "Does nothing",
+    instructions: "There is one tool, and it does nothing.",
+    tools: &[&NOOP],
+    prompts: &[],
+    resources: None,
+    complete: None,
+    logging: false,
+    capabilities: "{}",
+    result_meta: None,
+    negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },
+    retired: &[],
+    ready: |_| true,
+    listed: |_, _| true,
+    gate: |_, _, _, _| Ok(()),
+    busy: || Refused::named("busy", "too many calls"),
+    abandoned: |_, _| Refused::named("stopped", "stopped"),
+    refusals: &[],
+    style: Style { refusal: RefusalStyle::Error, image_with_structured: false },
+    audited: false,
+    knows: |_| Box::new(Nothing),
+    audit_outcome: |_| serde_json::Map::new(),
+};
+
+struct NoEffects;
+
+impl Effects for NoEffects {
+    fn start(&self, _: Op, _: Effect, _: Instant, _: u64) {}
+    fn cancel(&self, _: Op) {}
+    fn fence(&self, _: u64) {}
+}
+
+fn main() -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let config = Config {
+            toolset: &TOOLSET,
+            server_version: "0".into(),
+            policy: Policy::default(),
+            policy_state: PolicyState::Missing,
+            audit_path: None,
+            wall_offset_ms: 0,
+            limits: Limits::default(),
+        };
+        let driver = Driver::start(config, Arc::new(NoEffects), None, None);
+        let port: u16 = std::env::args().nth(1).and_then(|p| p.parse().ok()).unwrap_or(0);
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
+        println!("{}", listener.local_addr()?.port());
+        let mount = Mount { paths: vec!["/mcp".into()], driver, toolset: &TOOLSET };
+        deskhand_http::serve(vec![Listener::Tcp(listener)], vec![mount], Doors::default(), HttpLimits::default(), std::future::pending()).await
+    })
+}
