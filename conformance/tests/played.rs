@@ -13,7 +13,7 @@ use deskhand_core::desktop::effect::Effect;
 use deskhand_core::rpc::body::Body;
 use deskhand_core::toolsets::desktop::DESKTOP;
 use deskhand_core::trace::{Recorder, Trace, replay};
-use deskhand_core::{Config, Conn, Core, Input, Limits, Op, Output, Route, Time, policy};
+use deskhand_core::{Carriage, Config, Conn, Core, Input, Limits, Op, Output, Route, Time, policy};
 use deskhand_driver::{Driver, Effects, Sink, Tap};
 use deskhand_ports::{Compositor, Fence, Screen, Seat, Session, Ticket};
 use deskhand_scripted::{Player, Script};
@@ -114,7 +114,7 @@ impl End {
 
 fn connect(way: Way, driver: &Arc<Driver>, principal: &str, client: &Arc<Client>) -> End {
     if way == Way::Driver {
-        return End::Driver(driver.open(principal, client.clone()));
+        return End::Driver(driver.open(principal, Carriage::Stdio, client.clone()));
     }
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
@@ -220,7 +220,7 @@ async fn play(way: Way) {
     let mut compared = 0;
     for (input, sent) in script {
         match input {
-            Input::Opened { conn, principal } => {
+            Input::Opened { conn, principal, .. } => {
                 let client = Arc::new(Client::default());
                 clients.insert(conn, (connect(way, &driver, &principal, &client), client));
             }

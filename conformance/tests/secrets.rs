@@ -15,7 +15,7 @@ use deskhand_core::policy;
 use deskhand_core::tools::declare::{Arg, Kind, Tool};
 use deskhand_core::toolsets::desktop::{DESKTOP, TOOLS};
 use deskhand_core::trace::{Recorder, Trace, replay};
-use deskhand_core::{Config, Conn, Core, Input, Limits, Op, Output, Route};
+use deskhand_core::{Carriage, Config, Conn, Core, Input, Limits, Op, Output, Route};
 use serde_json::{Map, Value, json};
 
 /// In every secret, in each way that case could be changed.
@@ -212,7 +212,7 @@ fn no_secret_is_written() {
     for input in ready(&mut n) {
         r.feed(input);
     }
-    r.feed(Input::Opened { conn: Conn(1), principal: "person".into() });
+    r.feed(Input::Opened { conn: Conn(1), principal: "person".into(), carriage: Carriage::Stdio });
     let client = json!({"name": secret(&mut n), "version": secret(&mut n), "title": secret(&mut n)});
     let capabilities = json!({"experimental": {secret(&mut n): secret(&mut n)}});
     r.message(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client}}));
@@ -290,7 +290,7 @@ fn a_recording_goes_the_way_of_the_real_one() {
     for input in ready(&mut n) {
         r.feed(input);
     }
-    r.feed(Input::Opened { conn: Conn(1), principal: "person".into() });
+    r.feed(Input::Opened { conn: Conn(1), principal: "person".into(), carriage: Carriage::Stdio });
     let info = json!({"name": "claude-code", "version": "1.0"});
     r.message(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}}));
     let well = |r: &mut Recorded, n: &mut u32| {

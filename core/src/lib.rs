@@ -18,4 +18,5 @@ pub mod trace;
 
 pub use engine::core::{Config, Core, Limits};
 pub use engine::io::{CallId, Conn, Input, Op, Output, Route, TimerKind};
+pub use protocol::carriage::Carriage;
 pub use time::Time;

@@ -288,7 +288,7 @@ impl Model {
                     self.cancelled.insert(*op);
                 }
                 Output::Send { conn, body, .. } => self.answered(*conn, &serde_json::from_slice(&body.to_vec()).unwrap()),
-                Output::Audit(_) | Output::Close { .. } => {}
+                Output::Audit(_) | Output::Close { .. } | Output::EndStream { .. } => {}
             }
         }
         self.assert_invariants();

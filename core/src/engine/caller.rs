@@ -1,8 +1,12 @@
 //! Who calls.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use super::io::Conn;
+use crate::protocol::asking::Capabilities;
+use crate::protocol::offering::Level;
 use crate::protocol::revision::Revision;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +19,11 @@ pub struct Caller {
     pub revision: Revision,
     /// `progressToken`, as it came.
     pub progress_token: Option<Value>,
+    pub capabilities: Capabilities,
+    /// The least severe log message that the client wants; `None` for none.
+    pub log_level: Option<Level>,
+    /// Modern era: what the client answered to questions of this request, by key.
+    pub given: Option<Arc<Map<String, Value>>>,
 }
 
 impl Caller {

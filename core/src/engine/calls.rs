@@ -12,11 +12,16 @@ use super::cx::{Cx, Want, lock};
 use super::io::{CallId, Conn, Op, Output, Route, TimerKind};
 use crate::desktop::effect::{Effect, Failure, FailureKind, Outcome};
 use crate::lease::rules::{Claim, Request, Verdict};
+use crate::protocol::asking::{AskFailed, Capabilities};
+use crate::protocol::dispatch::Return;
+use crate::protocol::offering::Level;
+use crate::protocol::state::Binding;
 use crate::rpc::id::RequestId;
 use crate::time::Time;
 use crate::tools::args::Args;
-use crate::tools::declare::{HandlerFuture, LeaseNeed, Tool};
-use crate::tools::facts::{Facts, Refused};
+use crate::tools::declare::{LeaseNeed, Tool};
+use crate::tools::facts::Refused;
+use crate::tools::offers::{HandlerFuture, Product};
 
 /// A backend's own deadline is the effect's; this is how long its completion may then be late.
 const GRACE_MS: u64 = 500;
@@ -44,19 +49,28 @@ pub(super) struct Call {
     /// The lease's use that must be finished with the call.
     pub(super) using: Option<Claimed>,
     /// The handler is done; its undoing is under way.
-    pub(super) result: Option<Result<Facts, Refused>>,
+    pub(super) result: Option<Result<Product, Refused>>,
     pub(super) cleaning: BTreeSet<u32>,
 }
 
 pub(crate) struct Origin {
     pub id: RequestId,
     pub route: Route,
-    pub tool: &'static Tool,
+    /// `None` for what isn't a tool's call.
+    pub tool: Option<&'static Tool>,
     pub redacted: Value,
     /// A member of this batch.
     pub batch: Option<u64>,
     pub reply_wanted: bool,
     pub last_progress: f64,
+    /// What a retry with the client's answers must match.
+    pub binding: Option<Binding>,
+}
+
+impl Origin {
+    pub fn new(id: RequestId, to: Return, tool: Option<&'static Tool>) -> Self {
+        Self { id, route: to.route, tool, redacted: Value::Null, batch: to.batch, reply_wanted: true, last_progress: f64::NEG_INFINITY, binding: None }
+    }
 }
 
 pub(crate) struct OpenCalls {
@@ -87,6 +101,33 @@ impl Calls {
 
     pub fn of(&self, conn: Conn) -> usize {
         self.by_request.range((conn, RequestId::Number("".into()))..).take_while(|((c, _), _)| *c == conn).count()
+    }
+
+    /// By the principal, over all its connections.
+    pub fn of_principal(&self, principal: &str) -> usize {
+        self.table.values().filter(|call| call.origin.is_some() && call.cx.caller.principal == principal).count()
+    }
+
+    /// Where a call's messages go.
+    pub fn place(&self, call: CallId) -> Option<(Conn, Route)> {
+        let call = self.table.get(&call)?;
+        call.origin.as_ref().map(|origin| (call.cx.caller.conn, origin.route))
+    }
+
+    /// The client's answer to what a call asked.
+    pub fn answer(&mut self, call: CallId, key: u32, answer: Result<Value, AskFailed>) {
+        let Some(entry) = self.table.get(&call) else { return };
+        let waited = {
+            let mut slot = lock(&entry.cx.slot);
+            let waited = slot.asking.remove(&key);
+            if waited {
+                slot.answered.insert(key, answer);
+            }
+            waited
+        };
+        if waited {
+            self.wake(call);
+        }
     }
 
     pub fn find(&self, conn: Conn, id: &RequestId) -> Option<CallId> {
@@ -121,7 +162,7 @@ impl Calls {
 impl Core {
     /// Starts a call whose arguments fit the schema. A gate's refusal is answered at once.
     pub(crate) fn start_call(&mut self, caller: Caller, args: Args, mut origin: Origin) {
-        let tool = origin.tool;
+        let tool = args.tool();
         let conn = caller.conn;
         if self.toolset.audited {
             origin.redacted = self.look(|w| {
@@ -131,7 +172,7 @@ impl Core {
         }
         if let Err(refused) = self.gate(&caller, tool, &args) {
             self.audit(&caller, &origin, self.now, &Err(refused.clone()));
-            self.answer_call(&caller, &origin, Err(refused));
+            self.answer(&caller, &origin, Map::new(), Err(refused));
             return;
         }
         self.calls.issued += 1;
@@ -161,6 +202,28 @@ impl Core {
         }
     }
 
+    /// Starts a handler beside the lane.
+    pub(crate) fn start_beside(&mut self, caller: Caller, origin: Origin, run: impl FnOnce(Cx) -> HandlerFuture) {
+        self.calls.issued += 1;
+        let id = CallId(self.calls.issued);
+        self.calls.by_request.insert((caller.conn, origin.id.clone()), id);
+        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        let future = Some(run(cx.clone()));
+        let call = Call {
+            origin: Some(origin),
+            cx,
+            future,
+            waiting: None,
+            started: self.now,
+            on_lane: false,
+            using: None,
+            result: None,
+            cleaning: BTreeSet::new(),
+        };
+        self.calls.table.insert(id, call);
+        self.calls.wake(id);
+    }
+
     fn gate(&self, caller: &Caller, tool: &Tool, args: &Args) -> Result<(), Refused> {
         self.look(|w| (self.toolset.gate)(w, caller, tool, args))
     }
@@ -175,6 +238,9 @@ impl Core {
             label: String::new(),
             revision: crate::protocol::revision::Revision::NEWEST_LEGACY,
             progress_token: None,
+            capabilities: Capabilities::default(),
+            log_level: None,
+            given: None,
         };
         let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
         let future = Some(run(cx.clone()));
@@ -280,6 +346,15 @@ impl Core {
                 Want::Progress { progress, total, message } => self.progress(id, progress, total, &message),
                 Want::DesktopChanged => self.desktop_changed(),
                 Want::RaiseFence => self.raise_fence(),
+                Want::Ask { key, method, params } => self.send_ask(id, key, method, &params),
+                Want::Log { level, logger, data } => self.log(id, level, &logger, &data),
+                Want::EndStream { retry_ms } => {
+                    if let Some((conn, route)) = self.calls.place(id) {
+                        self.put(Output::EndStream { conn, route, retry_ms });
+                    }
+                }
+                Want::ListChanged(kind) => self.announce(kind),
+                Want::ResourceUpdated(uri) => self.announce_resource(&uri),
             }
         }
     }
@@ -308,6 +383,14 @@ impl Core {
         }
         let (conn, route) = (call.cx.caller.conn, origin.route);
         let body = crate::rpc::body::notification("notifications/progress", &Value::Object(params));
+        self.put(Output::Send { conn, route, body });
+    }
+
+    fn log(&mut self, id: CallId, level: Level, logger: &str, data: &Value) {
+        let Some(call) = self.calls.table.get(&id) else { return };
+        let Some(origin) = call.origin.as_ref().filter(|o| o.reply_wanted) else { return };
+        let (conn, route) = (call.cx.caller.conn, origin.route);
+        let body = crate::rpc::body::notification("notifications/message", &json!({"level": level, "logger": logger, "data": data}));
         self.put(Output::Send { conn, route, body });
     }
 
@@ -372,7 +455,7 @@ impl Core {
         if !std::mem::take(&mut self.give_back) {
             return false;
         }
-        self.start_own(|cx| Box::pin(super::observe::give_lease_back(cx)));
+        self.start_own(|cx| Box::pin(async move { super::observe::give_lease_back(cx).await.map(Product::from) }));
         true
     }
 

@@ -12,7 +12,10 @@ use super::timers::Timers;
 use super::world::World;
 use crate::policy::{Policy, PolicyState};
 use crate::protocol::connection::Connection;
+use crate::protocol::asking::Asks;
 use crate::protocol::listing::Listings;
+use crate::protocol::revision::Revision;
+use crate::protocol::state::States;
 use crate::time::Time;
 use crate::tools::toolset::Toolset;
 
@@ -35,11 +38,24 @@ pub struct Limits {
     pub connections: usize,
     pub batch: usize,
     pub subscriptions_per_connection: usize,
+    #[serde(default = "subscribed_resources")]
+    pub subscribed_resources: usize,
+    /// Over all connections of one principal.
+    #[serde(default = "calls_per_principal")]
+    pub calls_per_principal: usize,
+}
+
+fn subscribed_resources() -> usize {
+    Limits::default().subscribed_resources
+}
+
+fn calls_per_principal() -> usize {
+    Limits::default().calls_per_principal
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { calls_per_connection: 64, calls: 256, connections: 1024, batch: 100, subscriptions_per_connection: 8 }
+        Self { calls_per_connection: 64, calls: 256, connections: 1024, batch: 100, subscriptions_per_connection: 8, subscribed_resources: 1024, calls_per_principal: 128 }
     }
 }
 
@@ -61,12 +77,16 @@ pub struct Core {
     pub(crate) give_back: bool,
     pub(crate) shutting_down: bool,
     pub(crate) startup: Startup,
+    pub(crate) asks: Asks,
+    pub(crate) states: States,
 }
 
 impl Core {
     /// `seed` is 32 bytes of the system's randomness; `now` is on the clock of all later inputs.
     pub fn new(config: Config, seed: [u8; 32], now: Time) -> Self {
-        let world = World::new(&config, Random::new(seed), now);
+        let mut random = Random::new(seed);
+        let states = States::new(&mut random);
+        let world = World::new(&config, random, now);
         let mut core = Self {
             listings: Listings::new(config.toolset),
             toolset: config.toolset,
@@ -81,6 +101,8 @@ impl Core {
             give_back: false,
             shutting_down: false,
             startup: Startup::default(),
+            asks: Asks::default(),
+            states,
         };
         core.begin_startup(now);
         core
@@ -121,6 +143,11 @@ impl Core {
         self.calls.is_empty() && !self.give_back
     }
 
+    /// What a legacy session settled on.
+    pub fn session_revision(&self, conn: Conn) -> Option<Revision> {
+        self.connections.get(&conn)?.legacy.as_ref().map(|legacy| legacy.revision)
+    }
+
     /// Calls of this connection that have no answer yet.
     pub fn in_flight(&self, conn: Conn) -> usize {
         self.calls.of(conn) + self.startup.of(conn)
@@ -136,7 +163,7 @@ impl Core {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Opened { conn, principal } => self.open_connection(conn, principal),
+            Input::Opened { conn, principal, carriage } => self.open_connection(conn, principal, carriage),
             Input::Message { conn, route, bytes } => self.message(conn, route, &bytes),
             Input::TooLong { conn, route } => self.too_long(conn, route),
             Input::Ended { conn } => self.input_ended(conn),

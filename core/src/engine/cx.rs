@@ -10,13 +10,18 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use serde_json::{Map, Value};
+
 use super::caller::Caller;
 use super::io::CallId;
 use super::world::World;
 use crate::desktop::effect::{Effect, Failure, FailureKind, Outcome};
 use crate::desktop::event::DesktopEvent;
 use crate::lease::rules::{Request, Verdict, decide};
+use crate::protocol::asking::AskFailed;
+use crate::protocol::offering::{Level, ListKind};
 use crate::time::Time;
+use crate::tools::facts::Refused;
 
 /// Why a call must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +35,7 @@ pub enum Reason {
     ShuttingDown,
 }
 
-pub(super) enum Want {
+pub(crate) enum Want {
     Start { key: u32, effect: Box<Effect>, timeout_ms: u64 },
     Timer { key: u32, at: Time },
     Changed { key: u32, after: u64 },
@@ -38,10 +43,15 @@ pub(super) enum Want {
     Progress { progress: f64, total: Option<f64>, message: String },
     DesktopChanged,
     RaiseFence,
+    Ask { key: u32, method: &'static str, params: Value },
+    Log { level: Level, logger: String, data: Value },
+    EndStream { retry_ms: u64 },
+    ListChanged(ListKind),
+    ResourceUpdated(String),
 }
 
 #[derive(Default)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     next_key: u32,
     pub wanted: VecDeque<Want>,
     pub got: BTreeMap<u32, Outcome>,
@@ -59,10 +69,15 @@ pub(super) struct Slot {
     /// Housekeeping: whether its turn on the lane has come.
     pub polled: bool,
     pub cleanup: Vec<(u32, Effect)>,
+    /// Requests to the client without an answer yet.
+    pub asking: BTreeSet<u32>,
+    pub answered: BTreeMap<u32, Result<Value, AskFailed>>,
+    /// The client's answers that the handler has read: carried on if it asks for more.
+    pub answers_used: Map<String, Value>,
 }
 
 impl Slot {
-    fn key(&mut self) -> u32 {
+    pub fn key(&mut self) -> u32 {
         self.next_key += 1;
         self.next_key
     }
@@ -70,14 +85,14 @@ impl Slot {
 
 #[derive(Clone)]
 pub struct Cx {
-    pub(super) slot: Arc<Mutex<Slot>>,
+    pub(crate) slot: Arc<Mutex<Slot>>,
     world: Arc<Mutex<World>>,
     pub caller: Arc<Caller>,
     pub call: CallId,
 }
 
 /// Everything here runs on one thread under the core's own lock, so a poisoned mutex is only a panic told twice.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -174,6 +189,32 @@ impl Cx {
         if self.caller.progress_token.is_some() {
             lock(&self.slot).wanted.push_back(Want::Progress { progress, total, message: message.to_string() });
         }
+    }
+
+    /// A log message to the client, if it wants messages of this level.
+    pub fn log(&self, level: Level, logger: &str, data: Value) {
+        if self.caller.log_level.is_some_and(|least| level >= least) {
+            lock(&self.slot).wanted.push_back(Want::Log { level, logger: logger.to_string(), data });
+        }
+    }
+
+    /// Closes the call's stream where it can be resumed: the client asks again after this time for what follows.
+    pub fn end_stream(&self, retry_ms: u64) {
+        lock(&self.slot).wanted.push_back(Want::EndStream { retry_ms });
+    }
+
+    /// Tells all clients that want to know.
+    pub fn list_changed(&self, kind: ListKind) {
+        lock(&self.slot).wanted.push_back(Want::ListChanged(kind));
+    }
+
+    /// Tells the clients that subscribed to this resource.
+    pub fn resource_updated(&self, uri: &str) {
+        lock(&self.slot).wanted.push_back(Want::ResourceUpdated(uri.to_string()));
+    }
+
+    pub(crate) fn stopped(&self, reason: Reason) -> Refused {
+        self.world(|w| (w.abandoned)(w, reason))
     }
 
     /// What must be undone, whatever happens, before the lane frees. Declared before the doing.

@@ -9,9 +9,11 @@ use super::cx::{Reason, lock};
 use super::io::{CallId, Conn, Op, Output, TimerKind};
 use crate::desktop::effect::{Failure, FailureKind};
 use crate::lease::rules::Request;
+use crate::protocol::asking::AskFailed;
 use crate::time::Time;
 use crate::tools::declare::Tool;
 use crate::tools::facts::{Facts, Refused};
+use crate::tools::offers::Product;
 
 /// How long an abandoned call's effects are waited for.
 const ABANDON_BOUND_MS: u64 = 1000;
@@ -38,9 +40,13 @@ impl Core {
             slot.changes.clear();
             slot.ends.clear();
             slot.fired.extend(waits);
+            for key in std::mem::take(&mut slot.asking) {
+                slot.answered.insert(key, Err(AskFailed::Abandoned(reason)));
+            }
             slot.open.iter().copied().collect()
         };
         let never_ran = call.waiting.is_some();
+        self.withdraw_asks(id);
         for number in &open {
             self.put(Output::Cancel { op: Op { call: id, number: *number } });
         }
@@ -81,7 +87,7 @@ impl Core {
             .calls
             .table
             .iter()
-            .filter(|(_, call)| call.origin.as_ref().is_some_and(|o| which(o.tool)))
+            .filter(|(_, call)| call.origin.as_ref().is_some_and(|o| o.tool.is_none_or(&which)))
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
@@ -89,7 +95,7 @@ impl Core {
         }
     }
 
-    pub(super) fn handler_done(&mut self, id: CallId, result: Result<Facts, Refused>) {
+    pub(super) fn handler_done(&mut self, id: CallId, result: Result<Product, Refused>) {
         let Some(call) = self.calls.table.get_mut(&id) else { return };
         call.future = None;
         call.result = Some(result);
@@ -112,13 +118,14 @@ impl Core {
                 self.start_effect(id, key, effect, CLEANUP_MS);
             }
             None => {
-                let result = call.result.take().unwrap_or_else(|| Ok(Facts::default()));
+                let result = call.result.take().unwrap_or_else(|| Ok(Product::Tool(Facts::default())));
                 self.finish(id, result);
             }
         }
     }
 
-    pub(super) fn finish(&mut self, id: CallId, result: Result<Facts, Refused>) {
+    pub(super) fn finish(&mut self, id: CallId, result: Result<Product, Refused>) {
+        self.withdraw_asks(id);
         let Some(call) = self.calls.table.remove(&id) else { return };
         self.timers.clear(TimerKind::GiveUp { call: id });
         let waits: Vec<u32> = lock(&call.cx.slot).timers.iter().copied().collect();
@@ -134,26 +141,26 @@ impl Core {
         let Some(origin) = call.origin else { return };
         self.calls.by_request.remove(&(call.cx.caller.conn, origin.id.clone()));
         self.audit(&call.cx.caller, &origin, call.started, &result);
-        self.answer_call(&call.cx.caller, &origin, result);
+        let used = std::mem::take(&mut lock(&call.cx.slot).answers_used);
+        self.answer(&call.cx.caller, &origin, used, result);
     }
 
-    pub(super) fn audit(&mut self, caller: &Caller, origin: &Origin, started: Time, result: &Result<Facts, Refused>) {
-        if !self.toolset.audited {
-            return;
-        }
+    pub(super) fn audit(&mut self, caller: &Caller, origin: &Origin, started: Time, result: &Result<Product, Refused>) {
+        let Some(tool) = origin.tool.filter(|_| self.toolset.audited) else { return };
         let wall = self.look(|w| w.wall_ms());
         let mut line = json!({
             "time": super::world::rfc3339(wall),
             "client": if crate::protocol::connection::is_known_client(&caller.label) { json!(caller.label) } else { json!({"string": caller.label.chars().count()}) },
-            "tool": origin.tool.name,
+            "tool": tool.name,
             "arguments": origin.redacted,
         });
         match result {
-            Ok(facts) => {
+            Ok(Product::Tool(facts)) => {
                 for (key, value) in (self.toolset.audit_outcome)(&facts.data) {
                     line[key] = value;
                 }
             }
+            Ok(_) => {}
             Err(refused) => {
                 line["error"] = json!(refused.audit_name());
                 if let Refused::Named(named) = refused {

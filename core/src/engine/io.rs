@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::desktop::effect::{Effect, Outcome};
 use crate::desktop::event::Observation;
+use crate::protocol::carriage::Carriage;
 use crate::rpc::body::Body;
 use crate::time::Time;
 
@@ -56,7 +57,7 @@ impl TryFrom<String> for Op {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    Opened { conn: Conn, principal: String },
+    Opened { conn: Conn, principal: String, carriage: Carriage },
     /// One whole JSON text.
     Message { conn: Conn, route: Route, bytes: Bytes },
     /// A text that was longer than the transport's bound; it was dropped.
@@ -84,6 +85,8 @@ pub enum Output {
     /// `deadline` is on the driver's clock.
     Start { op: Op, effect: Effect, deadline: Time, generation: u64 },
     Cancel { op: Op },
+    /// A handler lets the client poll: the stream of this route is closed, what comes for it waits for a resume.
+    EndStream { conn: Conn, route: Route, retry_ms: u64 },
     /// One line for the audit log; answered by `AuditWritten`.
     Audit(Value),
     Close { conn: Conn },

@@ -44,6 +44,7 @@ impl World {
             shots: Shots::default(),
             policy: Arc::new(config.policy.clone()),
             policy_state: config.policy_state.clone(),
+            abandoned: config.toolset.abandoned,
             audit_path: config.audit_path.clone(),
             audit_error: None,
             user_inputs: 0,

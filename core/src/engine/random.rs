@@ -13,6 +13,12 @@ impl Random {
         Self { seed, counter: 0 }
     }
 
+    /// For authenticating what leaves and comes back.
+    pub fn key(&mut self) -> [u8; 32] {
+        self.counter += 1;
+        Sha256::new().chain_update(b"key").chain_update(self.seed).chain_update(self.counter.to_le_bytes()).finalize().into()
+    }
+
     /// 26 characters of lower-case base32: 130 bits.
     pub fn token(&mut self) -> String {
         const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";

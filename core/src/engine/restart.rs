@@ -7,7 +7,9 @@ use super::io::Output;
 use super::random::Random;
 use super::timers::Timers;
 use crate::lease::rules::{State, Table};
+use crate::protocol::asking::Asks;
 use crate::protocol::listing::Listings;
+use crate::protocol::state::States;
 use crate::rpc::body::error_response;
 use crate::rpc::error::{INTERNAL_ERROR, RpcError};
 
@@ -27,6 +29,8 @@ impl Core {
         {
             let mut world = lock(&self.world);
             world.random = Random::new(seed);
+            self.asks = Asks::default();
+            self.states = States::new(&mut world.random);
             // A lock may be out without a lease (one that was being taken or given back), so it is given back in any case.
             world.lease = Table { state: State::Releasing, idle_ms: world.lease.idle_ms };
         }

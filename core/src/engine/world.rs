@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::desktop::effect::Holder;
+use super::cx::Reason;
 use super::random::Random;
 use super::startup::Told;
 use crate::desktop::event::{Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState, Observation};
@@ -13,6 +14,7 @@ use crate::lease::rules::Table;
 use crate::policy::{Policy, PolicyState};
 use crate::shots::Shots;
 use crate::time::Time;
+use crate::tools::facts::Refused;
 
 pub struct World {
     pub now: Time,
@@ -51,6 +53,8 @@ pub struct World {
     pub binds: Option<Arc<Vec<String>>>,
     pub(crate) random: Random,
     pub told: Told,
+    /// The toolset's own answer for a call that must stop.
+    pub(crate) abandoned: fn(&World, Reason) -> Refused,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,17 +1,21 @@
 //! A connection: its era, its calls' routes, its batches and subscriptions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::asking::Capabilities;
+use super::carriage::Carriage;
+use super::offering::Level;
 use super::revision::Revision;
 use crate::engine::core::Core;
 use crate::engine::cx::Reason;
 use crate::engine::io::{Conn, Output, Route};
 use crate::protocol::subscriptions::Subscription;
-use crate::rpc::body::Body;
+use crate::rpc::body::{Body, Nature};
 use crate::rpc::id::RequestId;
 
 pub(crate) struct Connection {
     pub principal: String,
+    pub carriage: Carriage,
     pub legacy: Option<Legacy>,
     pub batches: BTreeMap<u64, Batch>,
     pub batches_issued: u64,
@@ -23,6 +27,10 @@ pub(crate) struct Legacy {
     pub revision: Revision,
     pub label: String,
     pub initialized: bool,
+    pub capabilities: Capabilities,
+    pub log_level: Level,
+    /// URIs of resources.
+    pub subscribed: BTreeSet<String>,
 }
 
 /// Answers to a batch are sent together.
@@ -33,13 +41,13 @@ pub(crate) struct Batch {
 }
 
 impl Core {
-    pub(crate) fn open_connection(&mut self, conn: Conn, principal: String) {
+    pub(crate) fn open_connection(&mut self, conn: Conn, principal: String, carriage: Carriage) {
         if self.connections.len() >= self.limits.connections {
             self.put(Output::Close { conn });
             return;
         }
         let connection =
-            Connection { principal, legacy: None, batches: BTreeMap::new(), batches_issued: 0, subscriptions: BTreeMap::new() };
+            Connection { principal, carriage, legacy: None, batches: BTreeMap::new(), batches_issued: 0, subscriptions: BTreeMap::new() };
         self.connections.insert(conn, connection);
     }
 
@@ -54,14 +62,15 @@ impl Core {
 
     /// Nobody reads: calls stop, a session's lease ends.
     pub(crate) fn close_connection(&mut self, conn: Conn) {
-        if self.connections.remove(&conn).is_none() {
-            return;
-        }
+        let Some(gone) = self.connections.remove(&conn) else { return };
         self.startup.forget(conn);
         for id in self.calls_of(conn) {
             self.abandon(id, Reason::Cancelled);
         }
-        self.session_ended(conn);
+        // An exchange has no session: its client's lease goes by its token.
+        if gone.legacy.is_some() {
+            self.session_ended(conn);
+        }
     }
 
     /// Sends an answer, or puts it to its batch.
@@ -94,6 +103,7 @@ impl Core {
             body.append(answer);
         }
         body.push(&b"]"[..]);
+        let body = body.is_now(Nature::Answer { error: None });
         self.put(Output::Send { conn, route: done.route, body });
     }
 }

@@ -1,11 +1,16 @@
 //! From a message to its method.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 use serde_json::value::RawValue;
 
+use super::asking::Capabilities;
 use super::connection::Batch;
+use super::offering::Level;
 use super::params::{Params, client_label};
 use super::revision::Revision;
+use super::state::Binding;
 use crate::engine::caller::Caller;
 use crate::engine::calls::Origin;
 use crate::engine::core::Core;
@@ -15,6 +20,16 @@ use crate::rpc::body::{Body, error_response, response};
 use crate::rpc::error::{RpcError, shortened};
 use crate::rpc::id::RequestId;
 use crate::rpc::message::{Incoming, Message, read, read_one};
+
+/// Who asks, in terms of the protocol.
+pub(crate) struct Who {
+    pub revision: Revision,
+    pub label: String,
+    pub capabilities: Capabilities,
+    pub log_level: Option<Level>,
+    pub progress_token: Option<Value>,
+    pub given: Option<Arc<Map<String, Value>>>,
+}
 
 /// Where a request's answer goes.
 #[derive(Clone, Copy)]
@@ -85,7 +100,7 @@ impl Core {
                 Err(error) => self.fail(to, Some(&id), &error),
             },
             Message::Notification { method, params } => self.notification(to.conn, &method, params),
-            Message::Response { .. } => {}
+            Message::Response { id, outcome } => self.answered(to.conn, &id, outcome),
             Message::Invalid { id, error } => self.fail(to, id.as_ref(), &error),
         }
     }
@@ -110,6 +125,12 @@ impl Core {
     fn request(&mut self, to: Return, id: &RequestId, method: &str, raw: Option<&RawValue>) -> Result<Option<Body>, RpcError> {
         let params = Params::read(raw)?;
         match params.modern()? {
+            Some(_) if self.connections.get(&to.conn).is_some_and(|c| !c.carriage.has_modern()) => {
+                Err(RpcError::invalid_request("Invalid Request: a request with _meta of this revision doesn't belong to a session; send it without one"))
+            }
+            None if self.connections.get(&to.conn).is_some_and(|c| !c.carriage.has_legacy()) => {
+                Err(RpcError::invalid_params("Invalid params: _meta needs io.modelcontextprotocol/protocolVersion"))
+            }
             Some(_) if to.batch.is_some() => Err(RpcError::invalid_request("Invalid Request: a request with _meta of a revision without batches is sent on its own")),
             Some(revision) => self.modern_request(to, id, method, params, revision),
             None => self.legacy_request(to, id, method, params),
@@ -117,13 +138,21 @@ impl Core {
     }
 
     fn modern_request(&mut self, to: Return, id: &RequestId, method: &str, params: Params, revision: Revision) -> Result<Option<Body>, RpcError> {
-        let label = client_label(params.meta.as_ref().and_then(|m| m.client_info.as_ref()));
+        let meta = params.meta.as_ref();
+        let who = Who {
+            revision,
+            label: client_label(meta.and_then(|m| m.client_info.as_ref())),
+            capabilities: Capabilities::read(meta.and_then(|m| m.client_capabilities.as_ref())),
+            log_level: meta.and_then(|m| m.log_level.as_ref()).and_then(Level::parse),
+            progress_token: params.progress_token(),
+            given: None,
+        };
         match method {
             "server/discover" => Ok(Some(self.discover(revision))),
             "tools/list" => self.list_tools(&params, revision).map(Some),
-            "tools/call" => self.call_tool(to, id, &params, revision, label).map(|()| None),
+            "tools/call" => self.call_tool(to, id, &params, who).map(|()| None),
             "subscriptions/listen" => self.listen(to, id, &params, revision).map(|()| None),
-            _ => Err(RpcError::method_not_found(method)),
+            _ => self.offered(to, id, method, &params, who),
         }
     }
 
@@ -141,11 +170,21 @@ impl Core {
                 "Invalid Request: the session is not initialized; send initialize first, or name a revision in _meta",
             ));
         };
-        let (revision, label) = (legacy.revision, legacy.label.clone());
+        let who = Who {
+            revision: legacy.revision,
+            label: legacy.label.clone(),
+            capabilities: legacy.capabilities,
+            log_level: Some(legacy.log_level),
+            progress_token: params.progress_token(),
+            given: None,
+        };
         match method {
-            "tools/list" => self.list_tools(&params, revision).map(Some),
-            "tools/call" => self.call_tool(to, id, &params, revision, label).map(|()| None),
-            _ => Err(RpcError::method_not_found(method)),
+            "tools/list" => self.list_tools(&params, who.revision).map(Some),
+            "tools/call" => self.call_tool(to, id, &params, who).map(|()| None),
+            _ => match self.remembered(to.conn, method, &params) {
+                Some(result) => result.map(Some),
+                None => self.offered(to, id, method, &params, who),
+            },
         }
     }
 
@@ -172,7 +211,7 @@ impl Core {
         }
     }
 
-    fn call_tool(&mut self, to: Return, id: &RequestId, params: &Params, revision: Revision, label: String) -> Result<(), RpcError> {
+    fn call_tool(&mut self, to: Return, id: &RequestId, params: &Params, who: Who) -> Result<(), RpcError> {
         let Some(name) = params.name.as_deref() else {
             return Err(RpcError::invalid_params("Invalid params: tools/call needs the tool's name"));
         };
@@ -192,30 +231,66 @@ impl Core {
         if let Some(retired) = retired {
             arguments = Some(with_retired(arguments, retired.arguments));
         }
-        let principal = self.connections.get(&to.conn).map(|c| c.principal.clone()).unwrap_or_default();
-        let caller = Caller { conn: to.conn, principal, label, revision, progress_token: params.progress_token() };
-        let origin = Origin {
-            id: id.clone(),
-            route: to.route,
-            tool,
-            redacted: Value::Null,
-            batch: to.batch,
-            reply_wanted: true,
-            last_progress: f64::NEG_INFINITY,
-        };
+        let binding = self.binding(&who, params, "tools/call", tool.name, arguments.as_ref().unwrap_or(&Value::Null));
+        let who = self.with_given(to.conn, who, params, binding.as_ref())?;
+        let caller = self.caller(to.conn, who);
+        let origin = Origin { binding, ..Origin::new(id.clone(), to, Some(tool)) };
         let args = match self.listings.validator(tool).and_then(|v| v.check(arguments)) {
             Ok(args) => args,
             Err(refused) => {
-                self.answer_call(&caller, &origin, Err(refused));
+                self.answer(&caller, &origin, Map::new(), Err(refused));
                 return Ok(());
             }
         };
-        if self.calls.of(to.conn) >= self.limits.calls_per_connection || self.calls.len() >= self.limits.calls {
-            self.answer_call(&caller, &origin, Err((self.toolset.busy)()));
+        if self.is_busy(&caller) {
+            self.answer(&caller, &origin, Map::new(), Err((self.toolset.busy)()));
             return Ok(());
         }
         self.start_call(caller, args, origin);
         Ok(())
+    }
+
+    pub(super) fn caller(&self, conn: Conn, who: Who) -> Caller {
+        let principal = self.connections.get(&conn).map(|c| c.principal.clone()).unwrap_or_default();
+        let Who { revision, label, capabilities, log_level, progress_token, given } = who;
+        Caller { conn, principal, label, revision, progress_token, capabilities, log_level, given }
+    }
+
+    pub(super) fn is_busy(&self, caller: &Caller) -> bool {
+        let limits = &self.limits;
+        let all = self.calls.len();
+        all >= limits.calls
+            || self.calls.of(caller.conn) >= limits.calls_per_connection
+            || (all >= limits.calls_per_principal && self.calls.of_principal(&caller.principal) >= limits.calls_per_principal)
+    }
+
+    /// What a later retry of this request must match; only where the client could be asked something.
+    pub(super) fn binding(&self, who: &Who, params: &Params, method: &str, subject: &str, arguments: &Value) -> Option<Binding> {
+        let may_ask = who.revision.is_modern() && !who.capabilities.is_empty();
+        let is_retry = params.request_state.is_some() || params.input_responses.is_some();
+        (who.revision.is_modern() && (may_ask || is_retry)).then(|| super::state::binding(method, subject, arguments))
+    }
+
+    /// Takes what a retry brings. What came before is in the state, so it must be ours.
+    pub(super) fn with_given(&mut self, conn: Conn, mut who: Who, params: &Params, binding: Option<&Binding>) -> Result<Who, RpcError> {
+        let Some(binding) = binding else { return Ok(who) };
+        let mut given = match &params.request_state {
+            None => Map::new(),
+            Some(Value::String(state)) => {
+                let principal = self.connections.get(&conn).map(|c| c.principal.clone()).unwrap_or_default();
+                self.states
+                    .open(self.now, &principal, binding, state)
+                    .map_err(|why| RpcError::invalid_params(format!("Invalid params: requestState is refused: {why}; send the request anew without it")))?
+            }
+            Some(_) => return Err(RpcError::invalid_params("Invalid params: requestState must be a string")),
+        };
+        match &params.input_responses {
+            None => {}
+            Some(Value::Object(responses)) => given.extend(responses.clone()),
+            Some(_) => return Err(RpcError::invalid_params("Invalid params: inputResponses must be an object")),
+        }
+        who.given = (!given.is_empty()).then(|| Arc::new(given));
+        Ok(who)
     }
 }
 

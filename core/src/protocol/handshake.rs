@@ -1,8 +1,12 @@
 //! `initialize` and `server/discover`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
+use super::asking::Capabilities;
 use super::connection::Legacy;
+use super::offering::Level;
 use super::params::{Params, client_label};
 use super::revision::Revision;
 use crate::engine::core::Core;
@@ -31,7 +35,14 @@ impl Core {
         if connection.legacy.is_some() {
             return Err(RpcError::invalid_request("Invalid Request: the session is initialized already"));
         }
-        connection.legacy = Some(Legacy { revision, label: client_label(params.client_info.as_ref()), initialized: false });
+        connection.legacy = Some(Legacy {
+            revision,
+            label: client_label(params.client_info.as_ref()),
+            initialized: false,
+            capabilities: Capabilities::read(params.capabilities.as_ref()),
+            log_level: Level::Info,
+            subscribed: BTreeSet::new(),
+        });
         Ok(value_body(&json!({
             "protocolVersion": revision.name(),
             "capabilities": self.capabilities(),
@@ -55,6 +66,18 @@ impl Core {
     fn capabilities(&self) -> Value {
         let mut map: Map<String, Value> = serde_json::from_str(self.toolset.capabilities).unwrap_or_default();
         map.insert("tools".into(), json!({"listChanged": true}));
+        if !self.toolset.prompts.is_empty() {
+            map.insert("prompts".into(), json!({"listChanged": true}));
+        }
+        if let Some(resources) = self.toolset.resources {
+            map.insert("resources".into(), json!({"listChanged": true, "subscribe": resources.subscribe}));
+        }
+        if self.toolset.complete.is_some() {
+            map.insert("completions".into(), json!({}));
+        }
+        if self.toolset.logging {
+            map.insert("logging".into(), json!({}));
+        }
         Value::Object(map)
     }
 

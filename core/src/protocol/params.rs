@@ -20,6 +20,24 @@ pub(crate) struct Params<'a> {
     pub name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     pub arguments: Option<&'a RawValue>,
+    /// resources/read, subscribe, unsubscribe
+    #[serde(default)]
+    pub uri: Option<Value>,
+    /// completion/complete
+    #[serde(rename = "ref", default)]
+    pub reference: Option<Value>,
+    #[serde(default)]
+    pub argument: Option<Value>,
+    #[serde(default)]
+    pub context: Option<Value>,
+    /// logging/setLevel
+    #[serde(default)]
+    pub level: Option<Value>,
+    /// A retry after `input_required`
+    #[serde(default)]
+    pub input_responses: Option<Value>,
+    #[serde(default)]
+    pub request_state: Option<Value>,
     /// Lists
     #[serde(default)]
     pub cursor: Option<Value>,
@@ -28,6 +46,8 @@ pub(crate) struct Params<'a> {
     pub protocol_version: Option<Value>,
     #[serde(default)]
     pub client_info: Option<Value>,
+    #[serde(default)]
+    pub capabilities: Option<Value>,
     /// notifications/cancelled
     #[serde(borrow, default)]
     pub request_id: Option<&'a RawValue>,
@@ -46,6 +66,8 @@ pub(crate) struct Meta {
     pub client_info: Option<Value>,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities", default)]
     pub client_capabilities: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/logLevel", default)]
+    pub log_level: Option<Value>,
 }
 
 /// `_meta` is an object or absent; a typed reader alone would take an array too.
@@ -66,8 +88,13 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The modern revision that the request names; `None` for a request of the legacy era.
-    pub fn modern(&self) -> Result<Option<Revision>, RpcError> {
+    /// Whether the request names a revision, known or not: then it isn't of the legacy era.
+    pub fn names_revision(&self) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.version.is_some())
+    }
+
+    /// The name of the revision, once the required `_meta` is there; `None` for a request of the legacy era.
+    pub fn named_revision(&self) -> Result<Option<&str>, RpcError> {
         let Some(meta) = self.meta.as_ref() else { return Ok(None) };
         let Some(version) = &meta.version else { return Ok(None) };
         let Some(name) = version.as_str() else {
@@ -76,19 +103,26 @@ impl<'a> Params<'a> {
         if !meta.client_capabilities.as_ref().is_some_and(Value::is_object) {
             return Err(RpcError::invalid_params("Invalid params: _meta needs io.modelcontextprotocol/clientCapabilities, an object"));
         }
-        match Revision::parse(name).filter(|r| r.is_modern()) {
-            Some(revision) => Ok(Some(revision)),
-            None => Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(serde_json::json!({
-                "supported": Revision::MODERN.map(Revision::name),
-                "requested": shortened(name),
-            }))),
-        }
+        Ok(Some(name))
+    }
+
+    /// The modern revision that the request names; `None` for a request of the legacy era.
+    pub fn modern(&self) -> Result<Option<Revision>, RpcError> {
+        let Some(name) = self.named_revision()? else { return Ok(None) };
+        Revision::parse(name).filter(|r| r.is_modern()).map(Some).ok_or_else(|| unsupported(name))
     }
 
     /// A token is a string or an integer, as short as an id; anything else asks for nothing.
     pub fn progress_token(&self) -> Option<Value> {
         self.meta.as_ref()?.progress_token.clone().filter(|t| t.as_str().is_some_and(|text| text.len() <= ID_LIMIT) || t.is_i64() || t.is_u64())
     }
+}
+
+pub(crate) fn unsupported(name: &str) -> RpcError {
+    RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(serde_json::json!({
+        "supported": Revision::MODERN.map(Revision::name),
+        "requested": shortened(name),
+    }))
 }
 
 /// What a client calls itself, cut to a label's length, without control characters.

@@ -6,13 +6,37 @@ use serde_json::Value;
 use super::error::RpcError;
 use super::id::RequestId;
 
+/// What a text is to the transport that carries it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nature {
+    /// A notification, or a request of ours: more may follow.
+    #[default]
+    Message,
+    /// What a request, or a batch, waited for; an error's code if it is one.
+    Answer { error: Option<i64> },
+}
+
 /// One JSON text in pieces, in order, without a line end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Body {
     segments: Vec<Bytes>,
+    nature: Nature,
 }
 
 impl Body {
+    pub fn nature(&self) -> Nature {
+        self.nature
+    }
+
+    pub(crate) fn is_now(mut self, nature: Nature) -> Self {
+        self.nature = nature;
+        self
+    }
+
+    pub fn into_segments(self) -> Vec<Bytes> {
+        self.segments
+    }
+
     pub fn segments(&self) -> &[Bytes] {
         &self.segments
     }
@@ -44,7 +68,7 @@ impl Body {
 
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { segments: vec![Bytes::from(bytes)] }
+        Self { segments: vec![Bytes::from(bytes)], nature: Nature::Message }
     }
 }
 
@@ -57,12 +81,12 @@ pub fn response(id: &RequestId, result: Body) -> Body {
     if let [only] = result.segments.as_slice() {
         head.extend_from_slice(only);
         head.push(b'}');
-        return head.into();
+        return Body::from(head).is_now(Nature::Answer { error: None });
     }
     let mut body = Body::from(head);
     body.append(result);
     body.push(&b"}"[..]);
-    body
+    body.is_now(Nature::Answer { error: None })
 }
 
 /// An error; `id` is `None` where the request's own couldn't be read.
@@ -82,6 +106,28 @@ pub fn error_response(id: Option<&RequestId>, error: &RpcError) -> Body {
         push_json(&mut out, data);
     }
     out.extend_from_slice(b"}}");
+    Body::from(out).is_now(Nature::Answer { error: Some(error.code) })
+}
+
+/// An error that belongs to no request, for transports where an answer's place says what it belongs to: without `id`.
+pub fn error_without_id(error: &RpcError) -> Body {
+    let mut answer = serde_json::json!({"jsonrpc": "2.0", "error": {"code": error.code, "message": error.message}});
+    if let Some(data) = &error.data {
+        answer["error"]["data"] = data.clone();
+    }
+    value_body(&answer).is_now(Nature::Answer { error: Some(error.code) })
+}
+
+/// A request of ours. Ids are numbers that count up.
+pub fn request(id: u64, method: &str, params: &Value) -> Body {
+    let mut out = Vec::with_capacity(256);
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(id.to_string().as_bytes());
+    out.extend_from_slice(b",\"method\":");
+    push_json_string(&mut out, method);
+    out.extend_from_slice(b",\"params\":");
+    push_json(&mut out, params);
+    out.push(b'}');
     out.into()
 }
 

@@ -15,6 +15,12 @@ pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 pub const INTERNAL_ERROR: i64 = -32603;
+/// Legacy revisions: no resource has this URI. The modern one says [`INVALID_PARAMS`].
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
+/// 2026-07-28: HTTP headers and body disagree.
+pub const HEADER_MISMATCH: i64 = -32020;
+/// 2026-07-28: the client didn't declare what answering needs; `data` has `requiredCapabilities`.
+pub const MISSING_CAPABILITY: i64 = -32021;
 /// 2026-07-28: the version named isn't served; `data` has `supported` and `requested`.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 

@@ -15,7 +15,7 @@ pub enum Message<'a> {
     Request { id: RequestId, method: Cow<'a, str>, params: Option<&'a RawValue> },
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// An answer to a request of ours.
-    Response { id: RequestId },
+    Response { id: RequestId, outcome: Result<&'a RawValue, &'a RawValue> },
     Invalid { id: Option<RequestId>, error: RpcError },
 }
 
@@ -91,11 +91,19 @@ pub fn read_one(text: &str) -> Message<'_> {
     {
         return invalid(id, "params must be an object");
     }
+    let outcome = match (envelope.result, envelope.error) {
+        (Some(result), None) => Some(Ok(result)),
+        (None, Some(error)) => Some(Err(error)),
+        _ => None,
+    };
     match (envelope.method, id) {
         (Some(method), Some(id)) => Message::Request { id, method, params: envelope.params },
         (Some(method), None) => Message::Notification { method, params: envelope.params },
-        (None, Some(id)) if envelope.result.is_some() != envelope.error.is_some() => Message::Response { id },
-        (None, id) => invalid(id, "method is missing"),
+        (None, Some(id)) => match outcome {
+            Some(outcome) => Message::Response { id, outcome },
+            None => invalid(Some(id), "method is missing"),
+        },
+        (None, None) => invalid(None, "method is missing"),
     }
 }
 

@@ -1,20 +1,18 @@
 //! What a tool is: plain constant data and one handler.
 
-use std::future::Future;
-use std::pin::Pin;
-
 use super::args::Args;
-use super::facts::{Facts, Refused};
+use super::offers::HandlerFuture;
 use crate::engine::cx::Cx;
 
-pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Facts, Refused>> + Send>>;
 pub type Handler = fn(Cx, Args) -> HandlerFuture;
 
-/// Lets a declaration name an `async fn(Cx, Args) -> Result<Facts, Refused>`.
+/// Lets a declaration name an `async fn(Cx, _) -> Result<_, Refused>` whose success is one of [`Product`]'s kinds.
+///
+/// [`Product`]: super::offers::Product
 #[macro_export]
 macro_rules! handler {
     ($f:path) => {
-        |cx, args| ::std::boxed::Box::pin($f(cx, args))
+        |cx, asked| ::std::boxed::Box::pin(async move { $f(cx, asked).await.map($crate::tools::offers::Product::from) })
     };
 }
 
@@ -27,6 +25,9 @@ pub struct Tool {
     /// One line for people's tables.
     pub summary: &'static str,
     pub args: &'static [Arg],
+    /// An `inputSchema` in JSON that [`Kind`]s can't say, in place of the one made from `args`. Then arguments come as
+    /// they are, without defaults, and the audit log holds none of them.
+    pub schema: Option<&'static str>,
     pub hints: Hints,
     pub lease: LeaseNeed,
     pub profile: Profile,

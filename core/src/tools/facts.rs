@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use super::content::Block;
 use crate::desktop::effect::EncodedImage;
+use crate::protocol::asking::Ask;
+use crate::rpc::error::RpcError;
 
 /// A success.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +14,8 @@ pub struct Facts {
     pub image: Option<Image>,
     /// Text for the model in place of the data's JSON (a compact listing).
     pub compact: Option<String>,
+    /// In place of all the above: the content as it is to be shown, without structure.
+    pub blocks: Vec<Block>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +33,10 @@ impl Facts {
         };
         Self { data, ..Self::default() }
     }
+
+    pub fn blocks(blocks: Vec<Block>) -> Self {
+        Self { blocks, ..Self::default() }
+    }
 }
 
 /// Why nothing was done, or why it stopped.
@@ -39,6 +48,14 @@ pub enum Refused {
     Arguments(String),
     /// One of the toolset's named errors.
     Named(Box<Named>),
+    /// A tool's error of one sentence, without a name.
+    Plain(String),
+    /// No resource has this URI.
+    NotFound(String),
+    /// An error of the protocol.
+    Rpc(RpcError),
+    /// Not refused for good: the client is to answer these first (modern era).
+    InputRequired(Vec<(String, Ask)>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -68,11 +85,26 @@ impl Refused {
         self
     }
 
+    /// In one sentence, where there is no room for structure.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Schema(text) | Self::Arguments(text) | Self::Plain(text) => text.clone(),
+            Self::Named(named) => format!("{}: {}", named.name, named.detail),
+            Self::NotFound(uri) => format!("no resource {uri}"),
+            Self::Rpc(error) => error.message.clone(),
+            Self::InputRequired(_) => "the client must answer first".into(),
+        }
+    }
+
     /// The name for the audit log.
     pub fn audit_name(&self) -> &'static str {
         match self {
             Self::Schema(_) | Self::Arguments(_) => "invalid_arguments",
             Self::Named(named) => named.name,
+            Self::Plain(_) => "error",
+            Self::NotFound(_) => "not_found",
+            Self::Rpc(_) => "protocol_error",
+            Self::InputRequired(_) => "input_required",
         }
     }
 }

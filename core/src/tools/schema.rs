@@ -9,7 +9,7 @@ use crate::rpc::error::shortened;
 
 /// The tool's `inputSchema`.
 pub fn input_schema(tool: &Tool) -> Value {
-    object_schema(tool.args)
+    tool.schema.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| object_schema(tool.args))
 }
 
 fn object_schema(args: &[Arg]) -> Value {
@@ -71,6 +71,35 @@ fn kind_schema(kind: &Kind) -> Value {
     }
 }
 
+/// A property that a header mirrors on HTTP (`x-mcp-header`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirrored {
+    /// What follows `Mcp-Param-`.
+    pub header: String,
+    /// The chain of properties that leads to it.
+    pub path: Vec<String>,
+}
+
+/// Of a hand-written schema.
+pub fn mirrored_headers(schema: &str) -> Vec<Mirrored> {
+    fn walk(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) {
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        for (name, property) in properties {
+            path.push(name.clone());
+            if let Some(header) = property.get("x-mcp-header").and_then(Value::as_str) {
+                found.push(Mirrored { header: header.to_string(), path: path.clone() });
+            }
+            walk(property, path, found);
+            path.pop();
+        }
+    }
+    let mut found = Vec::new();
+    if schema.contains("x-mcp-header") {
+        walk(&serde_json::from_str(schema).unwrap_or_default(), &mut Vec::new(), &mut found);
+    }
+    found
+}
+
 /// Checks arguments and turns them into [`Args`].
 pub struct Validator {
     tool: &'static Tool,
@@ -95,7 +124,7 @@ impl Validator {
         if !map.is_empty() {
             drop_nulls(self.tool.args, &mut map);
         }
-        if let Some(unknown) = map.keys().find(|key| self.tool.arg(key).is_none()) {
+        if let Some(unknown) = map.keys().find(|key| self.tool.schema.is_none() && self.tool.arg(key).is_none()) {
             let known: Vec<&str> = self.tool.args.iter().map(|a| a.name).collect();
             let takes = if known.is_empty() { "no arguments".to_string() } else { known.join(", ") };
             return Err(mismatch(&format!("unknown argument {:?}; {} takes {takes}", shortened(unknown), self.tool.name)));

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::args::Args;
 use super::declare::Tool;
 use super::facts::Refused;
+use super::offers::{Complete, Prompt, Resources};
 use super::redact::Knows;
 use crate::engine::caller::Caller;
 use crate::engine::world::World;
@@ -16,7 +17,12 @@ pub struct Toolset {
     /// Told to the model at the handshake.
     pub instructions: &'static str,
     pub tools: &'static [&'static Tool],
-    /// `capabilities` beside `tools`, as JSON text of an object; `{}` when there are none.
+    pub prompts: &'static [&'static Prompt],
+    pub resources: Option<&'static Resources>,
+    pub complete: Option<Complete>,
+    /// Whether handlers send log messages to clients that asked for them.
+    pub logging: bool,
+    /// `capabilities` beside those that follow from the above, as JSON text of an object; `{}` when there are none.
     pub capabilities: &'static str,
     /// Keys that every `tools/call` result carries in `_meta`, as JSON text of an object.
     pub result_meta: Option<&'static str>,

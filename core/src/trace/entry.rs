@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::desktop::effect::{Effect, Outcome};
 use crate::desktop::event::Observation;
 use crate::engine::io::{Conn, Input, Op, Output, Route};
+use crate::protocol::carriage::Carriage;
 use crate::time::Time;
 
 /// A line after the header.
@@ -41,7 +42,12 @@ struct InLine<'a> {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum InputLine {
-    Opened { conn: Conn, principal: String },
+    Opened {
+        conn: Conn,
+        principal: String,
+        #[serde(default, skip_serializing_if = "Carriage::is_stdio")]
+        carriage: Carriage,
+    },
     Message(MessageLine),
     TooLong(Place),
     Ended { conn: Conn },
@@ -89,6 +95,7 @@ enum OutputLine<'a> {
     Send(MessageLine),
     Start { op: Op, effect: &'a Effect, deadline: Time, generation: u64 },
     Cancel { op: Op },
+    EndStream { conn: Conn, route: Route, retry_ms: u64 },
     Audit(&'a Value),
     Close { conn: Conn },
 }
@@ -112,7 +119,7 @@ impl Entry {
 /// An `in` line, without its end. Fails only on what JSON can't hold (a path that isn't text).
 pub fn print_input(at: Time, input: &Input) -> Result<String, String> {
     let line = match input {
-        Input::Opened { conn, principal } => InputLine::Opened { conn: *conn, principal: principal.clone() },
+        Input::Opened { conn, principal, carriage } => InputLine::Opened { conn: *conn, principal: principal.clone(), carriage: *carriage },
         Input::Message { conn, route, bytes } => InputLine::Message(MessageLine::new(*conn, *route, bytes)),
         Input::TooLong { conn, route } => InputLine::TooLong(Place { conn: *conn, route: *route }),
         Input::Ended { conn } => InputLine::Ended { conn: *conn },
@@ -144,6 +151,7 @@ pub fn print_output(output: &Output) -> Result<String, String> {
             OutputLine::Start { op: *op, effect, deadline: *deadline, generation: *generation }
         }
         Output::Cancel { op } => OutputLine::Cancel { op: *op },
+        Output::EndStream { conn, route, retry_ms } => OutputLine::EndStream { conn: *conn, route: *route, retry_ms: *retry_ms },
         Output::Audit(line) => OutputLine::Audit(line),
         Output::Close { conn } => OutputLine::Close { conn: *conn },
     };
@@ -153,7 +161,7 @@ pub fn print_output(output: &Output) -> Result<String, String> {
 impl InputLine {
     fn read(self) -> Result<Input, String> {
         Ok(match self {
-            Self::Opened { conn, principal } => Input::Opened { conn, principal },
+            Self::Opened { conn, principal, carriage } => Input::Opened { conn, principal, carriage },
             Self::Message(message) => message.read()?,
             Self::TooLong(Place { conn, route }) => Input::TooLong { conn, route },
             Self::Ended { conn } => Input::Ended { conn },

@@ -12,7 +12,7 @@ use deskhand_core::desktop::geometry::{Rect, Transform};
 use deskhand_core::desktop::model::{LogicalOutput, Mode, Output as Monitor, Window, WindowLayout, Workspace};
 use deskhand_core::policy::{self, PolicyState};
 use deskhand_core::toolsets::desktop::DESKTOP;
-use deskhand_core::{Config, Conn, Core, Input, Limits, Op, Output, Route, Time};
+use deskhand_core::{Carriage, Config, Conn, Core, Input, Limits, Op, Output, Route, Time};
 use serde_json::{Value, json};
 
 pub const START: Time = 1_000_000;
@@ -145,7 +145,7 @@ impl Rig {
     }
 
     pub fn open_connection(&mut self, conn: u64) {
-        self.feed(Input::Opened { conn: Conn(conn), principal: format!("person-{}", conn % 2) });
+        self.feed(Input::Opened { conn: Conn(conn), principal: format!("person-{}", conn % 2), carriage: Carriage::Stdio });
     }
 
     pub fn message(&mut self, conn: u64, message: &Value) -> Vec<Output> {

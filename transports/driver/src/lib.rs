@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use deskhand_core::desktop::effect::Effect;
 use deskhand_core::rpc::body::Body;
-use deskhand_core::{Config, Conn, Core, Input, Op, Output, Route, Time};
+use deskhand_core::{Carriage, Config, Conn, Core, Input, Op, Output, Route, Time};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -30,6 +31,8 @@ pub trait Effects: Send + Sync {
 pub trait Sink: Send + Sync {
     fn send(&self, route: Route, body: Body);
     fn close(&self);
+    /// The client may poll for what follows on this route, after this time. Where streams can't be resumed: nothing.
+    fn end_stream(&self, _: Route, _retry_ms: u64) {}
 }
 
 /// Where audit lines go.
@@ -73,12 +76,23 @@ impl Driver {
     }
 
     /// A new connection of a principal that the transport admitted.
-    pub fn open(&self, principal: &str, sink: Arc<dyn Sink>) -> Conn {
+    pub fn open(&self, principal: &str, carriage: Carriage, sink: Arc<dyn Sink>) -> Conn {
+        self.open_locked(&mut self.lock(), principal, carriage, sink)
+    }
+
+    /// A connection of one message, its request, under one lock. Close it once it has its answer, or earlier to cancel.
+    pub fn exchange(&self, principal: &str, sink: Arc<dyn Sink>, bytes: Bytes) -> Conn {
         let mut inner = self.lock();
+        let conn = self.open_locked(&mut inner, principal, Carriage::Exchange, sink);
+        self.handle_locked(&mut inner, Input::Message { conn, route: Route(0), bytes });
+        conn
+    }
+
+    fn open_locked(&self, inner: &mut Inner, principal: &str, carriage: Carriage, sink: Arc<dyn Sink>) -> Conn {
         let conn = Conn(inner.next_conn);
         inner.next_conn += 1;
         inner.sinks.insert(conn, sink);
-        self.handle_locked(&mut inner, Input::Opened { conn, principal: principal.to_string() });
+        self.handle_locked(inner, Input::Opened { conn, principal: principal.to_string(), carriage });
         conn
     }
 
@@ -161,6 +175,11 @@ impl Driver {
                 if let Some(audit) = &self.audit {
                     let written = audit.write(&line);
                     self.feed(inner, Input::AuditWritten(written));
+                }
+            }
+            Output::EndStream { conn, route, retry_ms } => {
+                if let Some(sink) = inner.sinks.get(&conn) {
+                    sink.end_stream(route, retry_ms);
                 }
             }
             Output::Close { conn } => {

@@ -25,6 +25,7 @@ static NOOP: Tool = Tool {
     lease: LeaseNeed::No,
     profile: Profile::Observe,
     always_load: false,
+    schema: None,
     run: handler!(noop),
 };
 
@@ -46,6 +47,10 @@ static TOOLSET: Toolset = Toolset {
     description: "Does nothing",
     instructions: "There is one tool, and it does nothing.",
     tools: &[&NOOP],
+    prompts: &[],
+    resources: None,
+    complete: None,
+    logging: false,
     capabilities: "{}",
     result_meta: None,
     negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },

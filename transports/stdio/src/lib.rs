@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deskhand_core::rpc::lines::{Line, LineFramer};
-use deskhand_core::{Conn, Input, Route};
+use deskhand_core::{Carriage, Conn, Input, Route};
 use deskhand_driver::Driver;
 use tokio::time::Instant;
 
@@ -41,7 +41,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let mut reader = Reader::new(input)?;
     let writer = Writer::new(output)?;
-    let conn = driver.open(principal, writer.clone());
+    let conn = driver.open(principal, Carriage::Stdio, writer.clone());
     let flusher = tokio::spawn(writer.clone().run());
     let to_the_end = async {
         let result = read_all(&driver, conn, &mut reader, &writer).await;

@@ -188,7 +188,7 @@ pub async fn finish(cx: &Cx, args: &Args, before: Before, mut report: Report) ->
     if let Some(changed) = changed {
         data.insert("changes".into(), Value::Object(changed));
     }
-    let mut facts = Facts { data, image: None, compact: None };
+    let mut facts = Facts { data, ..Facts::default() };
     let in_doubt = matches!(report.observed, "timeout" | "pending" | "ambiguous" | "none" | "unknown" | "interrupted" | "uncertain");
     let asked = args.flag_if_declared("screenshot");
     if in_doubt || asked {
@@ -224,11 +224,7 @@ pub async fn attach_image(cx: &Cx, args: &Args, facts: &mut Facts, output: Optio
             facts.image = encoded.map(|encoded| Image { encoded, first: false });
         }
         Err(refused) => {
-            let why = match &refused {
-                Refused::Named(named) => format!("{}: {}", named.name, named.detail),
-                Refused::Arguments(text) | Refused::Schema(text) => text.clone(),
-            };
-            facts.data.insert("no_screenshot".into(), json!(why));
+            facts.data.insert("no_screenshot".into(), json!(refused.sentence()));
         }
     }
 }

@@ -42,6 +42,7 @@ pub static KEY: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(key),
 };
 
@@ -62,6 +63,7 @@ pub static TYPE_TEXT: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(type_text),
 };
 

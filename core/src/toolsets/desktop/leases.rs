@@ -31,6 +31,7 @@ pub static ACQUIRE_DESKTOP: Tool = Tool {
     lease: LeaseNeed::Takes,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(acquire),
 };
 
@@ -44,6 +45,7 @@ pub static RELEASE_DESKTOP: Tool = Tool {
     lease: LeaseNeed::GivesUp,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(release),
 };
 

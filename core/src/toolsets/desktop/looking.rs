@@ -29,6 +29,7 @@ pub static DESKTOP_STATE: Tool = Tool {
     lease: LeaseNeed::No,
     profile: Profile::Observe,
     always_load: true,
+    schema: None,
     run: handler!(desktop_state),
 };
 
@@ -126,6 +127,7 @@ pub static WAIT_FOR: Tool = Tool {
     lease: LeaseNeed::No,
     profile: Profile::Observe,
     always_load: false,
+    schema: None,
     run: handler!(wait_for),
 };
 

@@ -50,6 +50,7 @@ pub static POINTER_MOVE: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(pointer_move),
 };
 
@@ -64,6 +65,7 @@ pub static CLICK: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(click),
 };
 
@@ -86,6 +88,7 @@ pub static DRAG: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(drag),
 };
 
@@ -107,6 +110,7 @@ pub static SCROLL: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(scroll),
 };
 

@@ -52,6 +52,7 @@ pub static SCREENSHOT: Tool = Tool {
     lease: LeaseNeed::No,
     profile: Profile::Observe,
     always_load: true,
+    schema: None,
     run: handler!(screenshot),
 };
 
@@ -72,7 +73,7 @@ async fn screenshot(cx: Cx, args: Args) -> Result<Facts, Refused> {
         lease: lease_of(&cx, &args),
     };
     let (data, encoded) = capture(&cx, wanted).await?;
-    Ok(Facts { data, image: encoded.map(|encoded| Image { encoded, first: true }), compact: None })
+    Ok(Facts { data, image: encoded.map(|encoded| Image { encoded, first: true }), ..Facts::default() })
 }
 
 /// A default image of an output, with its geometry. `lease` is the asker's own, whose screenshot it becomes.

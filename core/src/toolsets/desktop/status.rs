@@ -24,6 +24,7 @@ pub static STATUS: Tool = Tool {
     lease: LeaseNeed::No,
     profile: Profile::Observe,
     always_load: true,
+    schema: None,
     run: handler!(status),
 };
 

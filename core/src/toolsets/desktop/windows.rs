@@ -32,6 +32,7 @@ pub static FOCUS: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(focus),
 };
 
@@ -51,6 +52,7 @@ pub static LAUNCH: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(launch),
 };
 
@@ -64,6 +66,7 @@ pub static CLOSE_WINDOW: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
     always_load: false,
+    schema: None,
     run: handler!(close_window),
 };
 
@@ -83,6 +86,7 @@ pub static NIRI_ACTION: Tool = Tool {
     lease: LeaseNeed::Needed,
     profile: Profile::Full,
     always_load: false,
+    schema: None,
     run: handler!(niri_action),
 };
 
