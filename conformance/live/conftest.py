@@ -118,7 +118,7 @@ class Desk:
             for window in self.session.windows():
                 self.session.message(f"[con_id={window['id']}] kill")
             wait_until(lambda: not self.session.windows(), "an empty desktop")
-            self.session.message("focus output HEADLESS-1")
+            self.session.message(f"focus output {self.session.output_name(1)}")
         self.run("resume")
 
 

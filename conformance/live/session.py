@@ -88,24 +88,31 @@ class Session:
         """Starts the compositor, and its idle keyboard and pointer; also again after `stop_sway`."""
         lines = [CONFIG, f"input * xkb_layout {self.layout}", self.extra_config]
         for number, output in enumerate(self.layouts_of_outputs, 1):
-            lines.append(f"output HEADLESS-{number} " + " ".join(f"{key} {value}" for key, value in output.items()))
+            lines.append(f"output {self.output_name(number)} " + " ".join(f"{key} {value}" for key, value in output.items()))
         config = self.runtime / "config"
         config.write_text("\n".join(lines) + "\n")
         config.chmod(0o644)
         for stale in self.runtime.glob("wayland-*"):
             stale.unlink()
-        environment = self.bare_environment() | {
-            "WLR_BACKENDS": "headless",
-            "WLR_RENDERER": "pixman",
-            "WLR_LIBINPUT_NO_DEVICES": "1",
-            "WLR_HEADLESS_OUTPUTS": str(len(self.layouts_of_outputs)),
-        }
+        environment = self.bare_environment() | self.backend_environment()
         self.sway = self.spawn(["sway", "-c", str(config)], environment, log="sway")
         ready = wait_until(lambda: self._alive(self.sway, "sway") and self._sockets(), "sway's sockets", 15)
         self.wayland_display, self.sway_socket = ready
         wait_until(lambda: len(self.outputs()) == len(self.layouts_of_outputs), "sway's outputs", 15)
         self.seat = Seat(str(self.runtime / self.wayland_display), self.layout)
-        self.message("focus output HEADLESS-1")
+        self.message(f"focus output {self.output_name(1)}")
+
+    def backend_environment(self):
+        """What makes sway headless."""
+        return {
+            "WLR_BACKENDS": "headless",
+            "WLR_RENDERER": "pixman",
+            "WLR_LIBINPUT_NO_DEVICES": "1",
+            "WLR_HEADLESS_OUTPUTS": str(len(self.layouts_of_outputs)),
+        }
+
+    def output_name(self, number):
+        return f"HEADLESS-{number}"
 
     def stop_sway(self):
         if self.seat:
@@ -377,6 +384,29 @@ class Session:
         if name not in self.logs:
             self.logs[name] = open(self.base / f"{name}.log", "ab")
         return self.logs[name]
+
+
+class NestedSession(Session):
+    """sway in a window of a private X server, whose keyboard is then a real one to it: keymap, group, modifiers."""
+
+    def start_sway(self):
+        reading, writing = os.pipe()
+        # Without -ac root's X server would admit nobody's clients only with a cookie; it listens on a local socket alone.
+        argv = ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-ac", "-noreset"]
+        self.spawn(argv, self.bare_environment(), log="xvfb", pass_fds=[writing])
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            self.display = ":" + wait_until(told.readline, "the X server's number").strip()
+        super().start_sway()
+
+    def backend_environment(self):
+        return {"WLR_BACKENDS": "x11", "WLR_RENDERER": "pixman", "WLR_X11_OUTPUTS": "1", "DISPLAY": self.display}
+
+    def output_name(self, number):
+        return f"X11-{number}"
+
+    def xdotool(self, *arguments):
+        subprocess.run(["xdotool", *arguments], env={**os.environ, "DISPLAY": self.display}, check=True, timeout=20)
 
 
 class TestWindow:

@@ -84,8 +84,8 @@ pub struct Core {
 impl Core {
     /// `seed` is 32 bytes of the system's randomness; `now` is on the clock of all later inputs.
     pub fn new(config: Config, seed: [u8; 32], now: Time) -> Self {
-        let mut random = Random::new(seed);
-        let states = States::new(&mut random);
+        let random = Random::new(seed);
+        let states = States::new(&random);
         let world = World::new(&config, random, now);
         let mut core = Self {
             listings: Listings::new(config.toolset),

@@ -30,7 +30,7 @@ impl Core {
             let mut world = lock(&self.world);
             world.random = Random::new(seed);
             self.asks = Asks::default();
-            self.states = States::new(&mut world.random);
+            self.states = States::new(&world.random);
             // A lock may be out without a lease (one that was being taken or given back), so it is given back in any case.
             world.lease = Table { state: State::Releasing, idle_ms: world.lease.idle_ms };
         }

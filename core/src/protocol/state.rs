@@ -47,7 +47,7 @@ struct Carried {
 }
 
 impl States {
-    pub fn new(random: &mut Random) -> Self {
+    pub fn new(random: &Random) -> Self {
         Self { key: random.key(), issued: 0, used: BTreeMap::new(), floor: 0 }
     }
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn states() -> States {
-        States::new(&mut Random::new([7; 32]))
+        States::new(&Random::new([7; 32]))
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
         for short in ["", "ab", &sealed[..MAC_HEX], "ü".repeat(40).as_str()] {
             assert!(states.open(0, "p", &this, short).is_err());
         }
-        assert!(States::new(&mut Random::new([8; 32])).open(0, "p", &this, &sealed).is_err());
+        assert!(States::new(&Random::new([8; 32])).open(0, "p", &this, &sealed).is_err());
     }
 
     #[test]
