@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -22,6 +22,8 @@ use crate::service;
 
 /// The system is out of something; trying again at once would only burn.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the peer's system may acknowledge nothing, in ms.
+const UNHEARD_MS: u32 = 45_000;
 
 pub(crate) enum Bound {
     Tcp(TcpListener),
@@ -47,6 +49,8 @@ impl Bound {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
+                // With the comments on streams this finds clients that went without a word.
+                rustix::net::sockopt::set_tcp_user_timeout(&stream, UNHEARD_MS)?;
                 Ok(Socket::Tcp(stream))
             }
             Self::Unix(listener) => Ok(Socket::Unix(listener.accept().await?.0)),
@@ -56,12 +60,18 @@ impl Bound {
 
 /// One connection beyond the bound may stand accepted, waiting for another's end; the rest wait in the backlog.
 pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Semaphore>) {
+    let mut failing = false;
     loop {
         let socket = match listener.next().await {
-            Ok(socket) => socket,
+            Ok(socket) => {
+                failing = false;
+                socket
+            }
             Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::InvalidInput | io::ErrorKind::NotConnected) => continue,
             Err(e) => {
-                tracing::warn!("a connection can't be accepted, an idle one is closed for it: {e}");
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!("no connection can be accepted, idle ones are closed for it: {e}");
+                }
                 server.links.make_room();
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -130,6 +140,8 @@ impl Drop for Listed<'_> {
 pub(crate) struct Links {
     by_number: Mutex<BTreeMap<u64, Arc<Link>>>,
     issued: AtomicU64,
+    /// How those end that come from now on.
+    ending: AtomicU8,
     pub came: Notify,
     pub left: Notify,
 }
@@ -138,6 +150,7 @@ impl Links {
     fn add(&self, new: impl FnOnce(u64) -> Link) -> Arc<Link> {
         let link = Arc::new(new(self.issued.fetch_add(1, Ordering::Relaxed)));
         self.lock().insert(link.number, link.clone());
+        link.end_as(self.ending.load(Ordering::Acquire));
         self.came.notify_one();
         link
     }
@@ -156,6 +169,7 @@ impl Links {
     }
 
     pub fn end_all(&self, how: Ending) {
+        self.ending.fetch_max(how as u8, Ordering::AcqRel);
         self.all().iter().for_each(|l| l.end(how));
     }
 

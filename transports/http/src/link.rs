@@ -96,7 +96,12 @@ impl Link {
     }
 
     pub fn end(&self, how: Ending) {
-        self.ending.fetch_max(how as u8, Ordering::AcqRel);
+        self.end_as(how as u8);
+    }
+
+    /// By an `Ending`'s number.
+    pub fn end_as(&self, how: u8) {
+        self.ending.fetch_max(how, Ordering::AcqRel);
         self.wake();
     }
 

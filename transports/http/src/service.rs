@@ -46,7 +46,7 @@ async fn let_in(server: &Arc<Server>, link: &Arc<Link>, head: &Parts, body: Inco
         Err(why) => return replies::shut(why),
     };
     let mut reply = match place {
-        _ if head.method == Method::OPTIONS && origin.is_some() => replies::preflight(),
+        _ if head.method == Method::OPTIONS && origin.is_some() => replies::preflight(&head.headers),
         Place::Nowhere => replies::not_found(),
         Place::About(path) if head.method == Method::GET => well_known::document(&server.doors, &head.headers, path),
         Place::About(_) => replies::method_not_allowed("GET"),

@@ -13,7 +13,7 @@ use deskhand_driver::{Driver, Sink};
 use crate::limits::Limits;
 use crate::link::Link;
 use crate::sse::{self, EventId};
-use crate::stream_log::{First, Next, NoStream, Streams};
+use crate::stream_log::{First, Next, NoStream, Place, Streams};
 
 pub(crate) struct Session {
     pub id: String,
@@ -119,10 +119,10 @@ impl Session {
             Some(First::Answer(body)) => Outcome::Answer(body),
             Some(First::Nothing) => Outcome::Nothing,
             Some(First::Stream) => {
-                let number = self.lock().streams.attach(route, link.clone());
-                let Some(number) = number else { return Outcome::Nothing };
+                let place = self.lock().streams.attach(route, link.clone());
+                let Some(place) = place else { return Outcome::Nothing };
                 drop(waiting);
-                let reader = Reader { session: self.clone(), route, number, done: false };
+                let reader = Reader { session: self.clone(), place, done: false };
                 let first = reader.beginning();
                 Outcome::Stream(reader, first)
             }
@@ -146,9 +146,9 @@ impl Session {
         if state.ended {
             return Err(NotHeard::SessionEnded);
         }
-        let (route, number) = state.streams.listen(last, link.clone()).map_err(NotHeard::Stream)?;
+        let place = state.streams.listen(last, link.clone()).map_err(NotHeard::Stream)?;
         drop(state);
-        let reader = Reader { session: self.clone(), route, number, done: false };
+        let reader = Reader { session: self.clone(), place, done: false };
         let first = if last.is_none() { reader.beginning() } else { VecDeque::new() };
         Ok((reader, first))
     }
@@ -209,8 +209,7 @@ impl Drop for Waiting<'_> {
 /// One client reading one stream.
 pub(crate) struct Reader {
     session: Arc<Session>,
-    route: u64,
-    number: u64,
+    place: Place,
     done: bool,
 }
 
@@ -219,7 +218,7 @@ impl Reader {
         if !self.session.primes.load(Ordering::Acquire) {
             return VecDeque::new();
         }
-        VecDeque::from([sse::priming(EventId { route: self.route, number: 0 })])
+        VecDeque::from([sse::priming(self.place.after)])
     }
 
     /// Appends the next event; false when there will be none.
@@ -233,9 +232,9 @@ impl Reader {
         }
         if self.session.primes.load(Ordering::Relaxed) {
             // By now the priming event is on its way.
-            state.streams.told(self.route);
+            state.streams.told(self.place.after.route);
         }
-        match state.streams.next(self.route, self.number, cx.waker()) {
+        match state.streams.next(self.place.after.route, self.place.reader, cx.waker()) {
             None => Poll::Pending,
             Some(Next::End) => Poll::Ready(false),
             Some(Next::Event(id, body)) => {
@@ -254,6 +253,6 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.session.lock().streams.detach(self.route, self.number);
+        self.session.lock().streams.detach(self.place.after.route, self.place.reader);
     }
 }

@@ -52,10 +52,11 @@ async fn hosts_and_origins() {
 async fn preflight() {
     let server = Server::start();
     let mut client = server.client().await;
-    let asks = [("Origin", "http://localhost:1"), ("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "authorization")];
+    let asks = [("Origin", "http://localhost:1"), ("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "authorization,mcp-param-region,x-evil")];
     let answer = client.ask("OPTIONS", "/mcp", &asks, None).await;
     assert_eq!(answer.status, 204);
-    assert!(answer.header("access-control-allow-headers").unwrap().contains("Authorization"));
+    let allowed = answer.header("access-control-allow-headers").unwrap();
+    assert!(allowed.contains("Authorization") && allowed.contains("mcp-param-region") && !allowed.contains("evil"), "{allowed}");
     assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:1"));
     assert_eq!(status(&mut client, "OPTIONS", "/mcp", &[("Origin", "https://evil.example")], None).await, 403);
     assert_eq!(status(&mut client, "OPTIONS", "/mcp", &[], None).await, 405);
