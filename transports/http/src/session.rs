@@ -153,14 +153,18 @@ impl Session {
         Ok((reader, first))
     }
 
-    /// Requests that the core no longer works on were cancelled: those who wait for them are let go.
+    /// Requests to which no answer is due any more were cancelled: those who wait for one are let go.
     pub fn let_go_of_cancelled(&self) {
         let Some(conn) = self.conn() else { return };
         // Taken before the look: what is handed in after it isn't meant.
-        let unanswered = self.lock().streams.unanswered();
-        if !unanswered.is_empty() && self.driver.look(|core| core.in_flight(conn) == 0) {
-            self.lock().streams.give_up(&unanswered);
+        let mut unanswered = self.lock().streams.unanswered();
+        if unanswered.is_empty() {
+            return;
         }
+        let due = self.driver.look(|core| core.answers_due(conn));
+        unanswered.retain(|route| !due.contains(&Route(*route)));
+        // What was answered meanwhile isn't touched.
+        self.lock().streams.give_up(&unanswered);
     }
 
     pub fn end_unsolicited(&self) {
