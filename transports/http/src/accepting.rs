@@ -67,7 +67,7 @@ pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Se
                 failing = false;
                 socket
             }
-            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::InvalidInput | io::ErrorKind::NotConnected) => continue,
+            Err(e) if is_the_peers(&e) => continue,
             Err(e) => {
                 if !std::mem::replace(&mut failing, true) {
                     tracing::warn!("no connection can be accepted, idle ones are closed for it: {e}");
@@ -90,6 +90,12 @@ pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Se
         };
         tokio::spawn(connection(server.clone(), socket, permit));
     }
+}
+
+/// It left before it was taken in.
+fn is_the_peers(e: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, InvalidInput, NotConnected};
+    matches!(e.kind(), ConnectionAborted | ConnectionReset | InvalidInput | NotConnected)
 }
 
 async fn connection(server: Arc<Server>, socket: Socket, _permit: OwnedSemaphorePermit) {

@@ -2,7 +2,8 @@
 
 use deskhand_core::rpc::body::Body;
 use hyper::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ALLOW,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ALLOW,
     CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, VARY,
 };
 use hyper::{HeaderMap, Response, StatusCode};
@@ -67,12 +68,13 @@ pub(crate) fn shut(why: Shut) -> Reply {
     match why {
         Shut::HostMissing => refused(StatusCode::BAD_REQUEST, "Bad request: exactly one Host header is needed"),
         Shut::Host => refused(StatusCode::FORBIDDEN, "Forbidden: this Host isn't served; if it is this server's name, add it to the allowed hosts"),
-        Shut::Origin => refused(StatusCode::FORBIDDEN, "Forbidden: web pages of this Origin may not call this server; if it should, add it to the allowed origins"),
+        Shut::Origin => refused(StatusCode::FORBIDDEN, "Forbidden: pages of this Origin may not call this server; if they may, add it to the allowed origins"),
     }
 }
 
 pub(crate) fn method_not_allowed(allowed: &'static str) -> Reply {
-    let mut reply = refused(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: messages are sent with POST; GET and DELETE need the Mcp-Session-Id of an open session");
+    let why = "Method not allowed: messages are sent with POST; GET and DELETE need the Mcp-Session-Id of an open session";
+    let mut reply = refused(StatusCode::METHOD_NOT_ALLOWED, why);
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     reply
 }
