@@ -16,12 +16,14 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::Listener;
-use crate::link::{Ending, Link, Phase, Socket, Watched};
+use crate::link::{Ending, Link, Socket, Watched};
 use crate::server::Server;
 use crate::service;
 
 /// The system is out of something; trying again at once would only burn.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A connection idle for less may have its next request on the way.
+const IDLE_MS: u64 = 500;
 /// How long the peer's system may acknowledge nothing, in ms.
 const UNHEARD_MS: u32 = 45_000;
 
@@ -72,7 +74,7 @@ pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Se
                 if !std::mem::replace(&mut failing, true) {
                     tracing::warn!("no connection can be accepted, idle ones are closed for it: {e}");
                 }
-                server.links.make_room();
+                server.links.make_room(server.clock.now_ms());
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -81,7 +83,7 @@ pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Se
             if let Ok(permit) = permits.clone().try_acquire_owned() {
                 break permit;
             }
-            server.links.make_room();
+            server.links.make_room(server.clock.now_ms());
             match tokio::time::timeout(PAUSE, permits.clone().acquire_owned()).await {
                 Ok(Ok(permit)) => break permit,
                 Ok(Err(_)) => return,
@@ -184,14 +186,13 @@ impl Links {
         self.all().iter().filter(theirs).for_each(|l| l.end(Ending::Now));
     }
 
-    /// Closes the connection that has been idle longest.
-    fn make_room(&self) {
+    /// Closes the connection that has been idle longest, unless it is only between two requests.
+    fn make_room(&self, now_ms: u64) {
         let all = self.all();
-        let idle = all.iter().filter(|l| l.ending() == Ending::No).filter_map(|l| match l.phase() {
-            (Phase::Idle, since) => Some((since, l)),
-            _ => None,
-        });
-        if let Some((_, link)) = idle.min_by_key(|(since, _)| *since) {
+        let idle = all.iter().filter(|l| l.ending() == Ending::No).filter_map(|l| l.idle_since().map(|since| (since, l)));
+        if let Some((since, link)) = idle.min_by_key(|(since, _)| *since)
+            && now_ms.saturating_sub(since) >= IDLE_MS
+        {
             link.end(Ending::Soon);
         }
     }

@@ -91,6 +91,14 @@ impl Link {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
+    /// Since when there is nothing to do on it.
+    pub fn idle_since(&self) -> Option<u64> {
+        match self.phase() {
+            (Phase::Idle, since) if self.stuck_since().is_none() => Some(since),
+            _ => None,
+        }
+    }
+
     pub fn stuck_since(&self) -> Option<u64> {
         Some(self.stuck_since.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
     }
@@ -158,8 +166,12 @@ impl Link {
     fn wrote<T>(&self, result: &Poll<io::Result<T>>) {
         match result {
             Poll::Pending if self.stuck_since.load(Ordering::Relaxed) == 0 => self.stuck_since.store(self.clock.now_ms().max(1), Ordering::Relaxed),
-            Poll::Pending => {}
-            Poll::Ready(_) => self.stuck_since.store(0, Ordering::Relaxed),
+            Poll::Ready(_) if self.stuck_since.load(Ordering::Relaxed) > 0 => {
+                self.stuck_since.store(0, Ordering::Relaxed);
+                // The end of a long answer is written after its request counts as done.
+                self.since.store(self.clock.now_ms(), Ordering::Relaxed);
+            }
+            _ => {}
         }
     }
 }
