@@ -62,6 +62,14 @@ struct Attached {
     link: Arc<Link>,
 }
 
+/// Where a reader begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number among the session's readers.
+    pub reader: u64,
+    pub after: EventId,
+}
+
 /// What a POST's handler learns.
 pub(crate) enum First {
     Answer(Body),
@@ -170,17 +178,17 @@ impl Streams {
         None
     }
 
-    /// The number of the new reader of a POST's own stream.
-    pub fn attach(&mut self, route: u64, link: Arc<Link>) -> Option<u64> {
+    /// A POST's own stream.
+    pub fn attach(&mut self, route: u64, link: Arc<Link>) -> Option<Place> {
         self.readers += 1;
         let stream = self.by_route.get_mut(&route)?;
         stream.awaited = false;
         stream.reader = Some(Attached { number: self.readers, link });
-        Some(self.readers)
+        Some(Place { reader: self.readers, after: EventId { route, number: stream.unread - 1 } })
     }
 
     /// A GET: the stream that follows `last`, or without it the one that belongs to no request.
-    pub fn listen(&mut self, last: Option<EventId>, link: Arc<Link>) -> Result<(u64, u64), NoStream> {
+    pub fn listen(&mut self, last: Option<EventId>, link: Arc<Link>) -> Result<Place, NoStream> {
         let route = last.map_or(UNSOLICITED, |l| l.route);
         let stream = self.by_route.get_mut(&route).ok_or(NoStream::Unknown)?;
         if let Some(last) = last {
@@ -198,7 +206,7 @@ impl Streams {
         stream.pause = None;
         self.readers += 1;
         stream.reader = Some(Attached { number: self.readers, link });
-        Ok((route, self.readers))
+        Ok(Place { reader: self.readers, after: EventId { route, number: stream.unread - 1 } })
     }
 
     pub fn next(&mut self, route: u64, reader: u64, waker: &Waker) -> Option<Next> {
@@ -353,3 +361,7 @@ impl Stream {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "stream_log_tests.rs"]
+mod tests;

@@ -30,7 +30,7 @@ pub enum TokenError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// Someone else could have read it.
-    #[error("{} can be read or written by others (mode {mode:o}); make new tokens in it if somebody may have, then run: chmod 600 {}", path.display(), path.display())]
+    #[error("{0} can be read or written by others (mode {mode:o}); make new tokens in it if somebody may have, then run: chmod 600 {0}", path.display())]
     Open { path: PathBuf, mode: u32 },
     /// It belongs to another user.
     #[error("{} belongs to another user; tokens are read only from a file of our own", path.display())]

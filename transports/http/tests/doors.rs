@@ -52,10 +52,12 @@ async fn hosts_and_origins() {
 async fn preflight() {
     let server = Server::start();
     let mut client = server.client().await;
-    let asks = [("Origin", "http://localhost:1"), ("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "authorization")];
+    let (origin, method) = (("Origin", "http://localhost:1"), ("Access-Control-Request-Method", "POST"));
+    let asks = [origin, method, ("Access-Control-Request-Headers", "authorization,mcp-param-region,x-evil")];
     let answer = client.ask("OPTIONS", "/mcp", &asks, None).await;
     assert_eq!(answer.status, 204);
-    assert!(answer.header("access-control-allow-headers").unwrap().contains("Authorization"));
+    let allowed = answer.header("access-control-allow-headers").unwrap();
+    assert!(allowed.contains("Authorization") && allowed.contains("mcp-param-region") && !allowed.contains("evil"), "{allowed}");
     assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:1"));
     assert_eq!(status(&mut client, "OPTIONS", "/mcp", &[("Origin", "https://evil.example")], None).await, 403);
     assert_eq!(status(&mut client, "OPTIONS", "/mcp", &[], None).await, 405);
@@ -90,11 +92,11 @@ async fn paths_methods_and_forms() {
     assert_eq!(client.ask("POST", "/mcp", &[], Some(b"")).await.status, 400);
     // Known to be too large from its head; and only once it has come.
     let mut large = server.client().await;
-    large.write(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 1001\r\n\r\n").await.unwrap();
+    large.write(&request("POST", "/mcp", &[("Content-Length", "1001")], None)).await.unwrap();
     assert_eq!(large.answer().await.status, 413);
     assert!(large.is_closed().await);
     let mut endless = server.client().await;
-    endless.write(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nTransfer-Encoding: chunked\r\n\r\n").await.unwrap();
+    endless.write(&request("POST", "/mcp", &[("Transfer-Encoding", "chunked")], None)).await.unwrap();
     for _ in 0..20 {
         let _ = endless.write(format!("64\r\n{}\r\n", " ".repeat(100)).as_bytes()).await;
     }
@@ -107,7 +109,8 @@ async fn tokens() {
     let path = folder.path().join("tokens");
     let mine = Tokens::load_or_create(&path).unwrap();
     let (first, second) = (mine.token("default").unwrap(), mine.add("second").unwrap());
-    let doors = Doors { tokens: Some(Tokens::load(&path).unwrap()), authorization_server: Some("https://issuer.example".into()), ..Doors::default() };
+    let issuer = Some("https://issuer.example".into());
+    let doors = Doors { tokens: Some(Tokens::load(&path).unwrap()), authorization_server: issuer, ..Doors::default() };
     let server = Server::with(doors, Limits::default());
     let mut client = server.client().await;
     let body = initialize("2025-11-25");
@@ -117,7 +120,8 @@ async fn tokens() {
         let answer = client.ask("POST", "/mcp", &[("Authorization", wrong)], Some(&body)).await;
         assert_eq!(answer.status, 401, "{wrong}");
         let challenge = answer.header("www-authenticate").unwrap();
-        assert!(challenge.starts_with("Bearer ") && challenge.contains("resource_metadata=\"http://localhost/.well-known/oauth-protected-resource/mcp\""), "{challenge}");
+        let about = "resource_metadata=\"http://localhost/.well-known/oauth-protected-resource/mcp\"";
+        assert!(challenge.starts_with("Bearer ") && challenge.contains(about), "{challenge}");
         assert_eq!(challenge.contains("invalid_token"), wrong.len() > 7 && wrong.starts_with("Bearer"));
     }
     assert_eq!(client.ask("POST", &format!("/mcp?access_token={}", first.expose()), &[], Some(&body)).await.status, 401);

@@ -181,16 +181,20 @@ async fn one_get_at_a_time() {
 #[tokio::test]
 async fn a_cancelled_request_is_let_go() {
     let server = Server::start();
-    let (mut client, mut waits) = (server.client().await, server.client().await);
+    let (mut client, mut waits, mut stays) = (server.client().await, server.client().await, server.client().await);
     let session = client.initialize(NEW).await;
     waits.in_session_only(&session, &legacy_call(1, "hold", json!({"text": "c", "count": 0}))).await;
+    stays.in_session_only(&session, &legacy_call(2, "hold", json!({"text": "d", "count": 0}))).await;
     server.held.is_held("c").await;
+    server.held.is_held("d").await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     assert_eq!(client.in_session(&session, &cancel).await.status, 202);
     server.held.was_cancelled("c").await;
     let answer = waits.answer().await;
     assert!(answer.is_events());
-    assert_eq!(waits.in_session(&session, &ping(2)).await.status, 200);
+    assert_eq!(waits.in_session(&session, &ping(3)).await.status, 200);
+    server.held.release("d").await;
+    assert_eq!(stays.answer().await.json()["id"], 2);
 }
 
 #[tokio::test]
