@@ -26,4 +26,5 @@ fi
 run cargo build --quiet -p deskhand
 DESKHAND=${CARGO_TARGET_DIR:-$PWD/target}/debug/deskhand run conformance/live/run.sh -q
 run conformance/suite/run.sh
+run conformance/clients/fixtures/run.sh -q
 exit $failed
