@@ -51,6 +51,10 @@ impl Startup {
         self.held.iter().filter(|h| h.to.conn == conn).count()
     }
 
+    pub fn routes_of(&self, conn: Conn) -> impl Iterator<Item = Route> {
+        self.held.iter().filter(move |h| h.to.conn == conn).map(|h| h.to.route)
+    }
+
     pub fn forget(&mut self, conn: Conn) {
         self.held.retain(|h| h.to.conn != conn);
     }
