@@ -39,11 +39,16 @@ fn filled_in(field: &str) -> Value {
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        let capabilities = serde_json::from_value(json!({"sampling": {}, "elicitation": {}, "roots": {}})).expect("they are capabilities");
+        let capabilities = serde_json::from_value(json!({"sampling": {}, "elicitation": {}, "roots": {}}))
+            .expect("they are capabilities");
         ClientConfig::new(capabilities, Implementation::new("conformance", "1.0.0"))
     }
 
-    async fn create_elicitation(&self, request: ElicitRequestParams, _: RequestContext<RoleClient>) -> Result<ElicitResult, ErrorData> {
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } = request else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
@@ -51,7 +56,11 @@ impl ClientHandler for Handler {
         Ok(ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content)))
     }
 
-    async fn create_message(&self, _: CreateMessageRequestParams, _: RequestContext<RoleClient>) -> Result<CreateMessageResult, ErrorData> {
+    async fn create_message(
+        &self,
+        _: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
         let answer = json!({"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "none", "stopReason": "endTurn"});
         serde_json::from_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }

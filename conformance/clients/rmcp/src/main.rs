@@ -34,7 +34,12 @@ async fn run(arguments: &[String]) -> Result<Value, Failure> {
             command.args(rest);
             handler.clone().serve_with_lifecycle(TokioChildProcess::new(command)?, lifecycle(era)?).await?
         }
-        [era, url] => handler.clone().serve_with_lifecycle(StreamableHttpClientTransport::from_uri(url.as_str()), lifecycle(era)?).await?,
+        [era, url] => {
+            handler
+                .clone()
+                .serve_with_lifecycle(StreamableHttpClientTransport::from_uri(url.as_str()), lifecycle(era)?)
+                .await?
+        }
         _ => return Err("usage: rmcp-client ERA URL | rmcp-client ERA -- COMMAND [ARGUMENT...]".into()),
     };
     let report = session::session(&client, &handler).await?;

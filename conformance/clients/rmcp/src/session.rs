@@ -29,7 +29,8 @@ pub async fn session(client: &Client, handler: &Handler) -> Result<Value, Failur
     running(client, handler, legacy, &mut report).await?;
     questions(client, &mut report).await?;
     offers(client, &mut report).await?;
-    report["changes"] = if legacy { changes_by_session(client, handler).await? } else { changes_by_stream(client).await? };
+    report["changes"] =
+        if legacy { changes_by_session(client, handler).await? } else { changes_by_stream(client).await? };
     Ok(report)
 }
 
@@ -93,7 +94,9 @@ async fn until_waiting(client: &Client, count: &str) -> Result<(), Failure> {
         }
         Ok(())
     };
-    tokio::time::timeout(Duration::from_secs(20), waiting).await.map_err(|_| format!("the server didn't come to {count} waiting calls"))?
+    tokio::time::timeout(Duration::from_secs(20), waiting)
+        .await
+        .map_err(|_| format!("the server didn't come to {count} waiting calls"))?
 }
 
 async fn questions(client: &Client, report: &mut Value) -> Result<(), Failure> {
