@@ -1,15 +1,17 @@
-//! A server of one tool that does nothing, on loopback without tokens: what the core and this transport cost by themselves.
+//! A server of a tool that does nothing and one that gives a large image, on loopback without tokens: what the core and this transport cost by themselves.
 //!
-//! `noop [PORT]` prints the port that it bound.
+//! `noop-http [PORT]` prints the port that it bound.
 
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use deskhand_core::desktop::effect::Effect;
 use deskhand_core::engine::cx::Cx;
 use deskhand_core::policy::{Policy, PolicyState};
 use deskhand_core::tools::args::Args;
+use deskhand_core::tools::content::Block;
 use deskhand_core::tools::declare::{Hints, Known, LeaseNeed, Profile, Tool};
 use deskhand_core::tools::facts::{Facts, Refused};
 use deskhand_core::tools::redact::Knows;
@@ -36,6 +38,14 @@ async fn noop(_: Cx, _: Args) -> Result<Facts, Refused> {
     Ok(Facts::new(serde_json::json!({"done": true})))
 }
 
+/// Two megabytes of base64 that somebody else made, as a screenshot's are.
+static IMAGE: Tool = Tool { name: "image", title: "A large image", summary: "gives a large image", description: "Gives an image of 2 MB.", run: handler!(image), ..NOOP };
+
+async fn image(_: Cx, _: Args) -> Result<Facts, Refused> {
+    let base64 = Bytes::from(vec![b'A'; 2 << 20]);
+    Ok(Facts::blocks(vec![Block::Image { mime: "image/png".into(), base64 }]))
+}
+
 struct Nothing;
 
 impl Knows for Nothing {
@@ -48,8 +58,8 @@ static TOOLSET: Toolset = Toolset {
     name: "noop",
     title: "Nothing",
     description: "Does nothing",
-    instructions: "There is one tool, and it does nothing.",
-    tools: &[&NOOP],
+    instructions: "One tool does nothing, the other gives a large image.",
+    tools: &[&NOOP, &IMAGE],
     prompts: &[],
     resources: None,
     complete: None,
