@@ -3,11 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::args::Args;
-use super::declare::Tool;
+use super::declare::{Known, Tool};
 use super::facts::Refused;
 use super::offers::{Complete, Prompt, Resources};
 use super::redact::Knows;
 use crate::engine::caller::Caller;
+use crate::engine::cx::Reason;
 use crate::engine::world::World;
 
 pub struct Toolset {
@@ -37,7 +38,7 @@ pub struct Toolset {
     /// The answer past the bound on calls in flight.
     pub busy: fn() -> Refused,
     /// When a call must stop: what to tell (the reason is the engine's).
-    pub abandoned: fn(&World, crate::engine::cx::Reason) -> Refused,
+    pub abandoned: fn(&World, Reason) -> Refused,
     pub refusals: &'static [Refusal],
     pub style: Style,
     /// Whether calls are written to the audit log.
@@ -93,7 +94,49 @@ pub enum Pick {
     Oldest,
 }
 
+/// Nothing is known to a toolset that audits nothing.
+struct Nothing;
+
+impl Knows for Nothing {
+    fn knows(&self, _: Known, _: &str) -> bool {
+        false
+    }
+}
+
 impl Toolset {
+    /// The manners of a toolset that has none of its own: what to fill up a declaration from.
+    pub const BARE: Self = Self {
+        name: "bare",
+        title: "",
+        description: "",
+        instructions: "",
+        tools: &[],
+        prompts: &[],
+        resources: None,
+        complete: None,
+        logging: false,
+        capabilities: "{}",
+        result_meta: None,
+        negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },
+        retired: &[],
+        ready: |_| true,
+        listed: |_, _| true,
+        gate: |_, _, _, _| Ok(()),
+        busy: || Refused::Plain("Too many calls are in flight; wait for answers before sending more.".into()),
+        abandoned: |_, reason| {
+            Refused::Plain(match reason {
+                Reason::Cancelled => "The call was cancelled.".into(),
+                Reason::ShuttingDown => "The server is ending.".into(),
+                _ => "The call had to stop.".into(),
+            })
+        },
+        refusals: &[],
+        style: Style { refusal: RefusalStyle::Error, image_with_structured: false },
+        audited: false,
+        knows: |_| Box::new(Nothing),
+        audit_outcome: |_| Map::new(),
+    };
+
     /// Also by a retired name, whose arguments are then added.
     pub fn find(&self, name: &str) -> Option<(&'static Tool, Option<&'static Retired>)>
     where

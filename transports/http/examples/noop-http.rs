@@ -12,10 +12,9 @@ use deskhand_core::engine::cx::Cx;
 use deskhand_core::policy::{Policy, PolicyState};
 use deskhand_core::tools::args::Args;
 use deskhand_core::tools::content::Block;
-use deskhand_core::tools::declare::{Hints, Known, LeaseNeed, Profile, Tool};
+use deskhand_core::tools::declare::{Hints, LeaseNeed, Profile, Tool};
 use deskhand_core::tools::facts::{Facts, Refused};
-use deskhand_core::tools::redact::Knows;
-use deskhand_core::tools::toolset::{Negotiation, Pick, RefusalStyle, Style, Toolset};
+use deskhand_core::tools::toolset::Toolset;
 use deskhand_core::{Config, Limits, Op, handler};
 use deskhand_driver::{Driver, Effects};
 use deskhand_http::{Doors, Limits as HttpLimits, Listener, Mount};
@@ -46,38 +45,13 @@ async fn image(_: Cx, _: Args) -> Result<Facts, Refused> {
     Ok(Facts::blocks(vec![Block::Image { mime: "image/png".into(), base64 }]))
 }
 
-struct Nothing;
-
-impl Knows for Nothing {
-    fn knows(&self, _: Known, _: &str) -> bool {
-        false
-    }
-}
-
 static TOOLSET: Toolset = Toolset {
     name: "noop",
     title: "Nothing",
     description: "Does nothing",
     instructions: "One tool does nothing, the other gives a large image.",
     tools: &[&NOOP, &IMAGE],
-    prompts: &[],
-    resources: None,
-    complete: None,
-    logging: false,
-    capabilities: "{}",
-    result_meta: None,
-    negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },
-    retired: &[],
-    ready: |_| true,
-    listed: |_, _| true,
-    gate: |_, _, _, _| Ok(()),
-    busy: || Refused::named("busy", "too many calls"),
-    abandoned: |_, _| Refused::named("stopped", "stopped"),
-    refusals: &[],
-    style: Style { refusal: RefusalStyle::Error, image_with_structured: false },
-    audited: false,
-    knows: |_| Box::new(Nothing),
-    audit_outcome: |_| serde_json::Map::new(),
+    ..Toolset::BARE
 };
 
 struct NoEffects;

@@ -8,10 +8,9 @@ use deskhand_core::desktop::effect::Effect;
 use deskhand_core::engine::cx::Cx;
 use deskhand_core::policy::{Policy, PolicyState};
 use deskhand_core::tools::args::Args;
-use deskhand_core::tools::declare::{Hints, Known, LeaseNeed, Profile, Tool};
+use deskhand_core::tools::declare::{Hints, LeaseNeed, Profile, Tool};
 use deskhand_core::tools::facts::{Facts, Refused};
-use deskhand_core::tools::redact::Knows;
-use deskhand_core::tools::toolset::{Negotiation, Pick, RefusalStyle, Style, Toolset};
+use deskhand_core::tools::toolset::Toolset;
 use deskhand_core::{Config, Limits, Op, handler};
 use deskhand_driver::{Driver, Effects};
 
@@ -33,38 +32,13 @@ async fn noop(_: Cx, _: Args) -> Result<Facts, Refused> {
     Ok(Facts::new(serde_json::json!({"done": true})))
 }
 
-struct Nothing;
-
-impl Knows for Nothing {
-    fn knows(&self, _: Known, _: &str) -> bool {
-        false
-    }
-}
-
 static TOOLSET: Toolset = Toolset {
     name: "noop",
     title: "Nothing",
     description: "Does nothing",
     instructions: "There is one tool, and it does nothing.",
     tools: &[&NOOP],
-    prompts: &[],
-    resources: None,
-    complete: None,
-    logging: false,
-    capabilities: "{}",
-    result_meta: None,
-    negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },
-    retired: &[],
-    ready: |_| true,
-    listed: |_, _| true,
-    gate: |_, _, _, _| Ok(()),
-    busy: || Refused::named("busy", "too many calls"),
-    abandoned: |_, _| Refused::named("stopped", "stopped"),
-    refusals: &[],
-    style: Style { refusal: RefusalStyle::Error, image_with_structured: false },
-    audited: false,
-    knows: |_| Box::new(Nothing),
-    audit_outcome: |_| serde_json::Map::new(),
+    ..Toolset::BARE
 };
 
 struct NoEffects;

@@ -9,10 +9,9 @@ use deskhand_core::desktop::effect::{Effect, EncodedImage, Failure, FailureKind,
 use deskhand_core::engine::cx::Cx;
 use deskhand_core::policy::{Policy, PolicyState};
 use deskhand_core::tools::args::Args;
-use deskhand_core::tools::declare::{Arg, Audit, Hints, Known, LeaseNeed, Profile, Tool};
+use deskhand_core::tools::declare::{Arg, Audit, Hints, LeaseNeed, Profile, Tool};
 use deskhand_core::tools::facts::{Facts, Image, Refused};
-use deskhand_core::tools::redact::Knows;
-use deskhand_core::tools::toolset::{Negotiation, Pick, RefusalStyle, Style, Toolset};
+use deskhand_core::tools::toolset::Toolset;
 use deskhand_core::{Config, Input, Limits, Op, handler};
 use deskhand_driver::{Driver, Effects};
 use serde_json::json;
@@ -87,38 +86,13 @@ async fn picture(_: Cx, args: Args) -> Result<Facts, Refused> {
     Ok(Facts { image: Some(image), ..Facts::default() })
 }
 
-struct Nothing;
-
-impl Knows for Nothing {
-    fn knows(&self, _: Known, _: &str) -> bool {
-        false
-    }
-}
-
 pub static TOOLSET: Toolset = Toolset {
     name: "test",
     title: "Test",
     description: "For tests",
     instructions: "None.",
     tools: &[&ECHO, &STEPS, &HOLD, &PICTURE],
-    prompts: &[],
-    resources: None,
-    complete: None,
-    logging: false,
-    capabilities: "{}",
-    result_meta: None,
-    negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },
-    retired: &[],
-    ready: |_| true,
-    listed: |_, _| true,
-    gate: |_, _, _, _| Ok(()),
-    busy: || Refused::named("busy", "too many calls"),
-    abandoned: |_, _| Refused::named("stopped", "stopped"),
-    refusals: &[],
-    style: Style { refusal: RefusalStyle::Error, image_with_structured: false },
-    audited: false,
-    knows: |_| Box::new(Nothing),
-    audit_outcome: |_| serde_json::Map::new(),
+    ..Toolset::BARE
 };
 
 /// What `hold` waits for.
