@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::Listener;
-use crate::link::{Ending, Link, Socket, Watched};
+use crate::link::{Ending, Link, Phase, Socket, Watched};
 use crate::server::Server;
 use crate::service;
 
@@ -24,6 +24,8 @@ use crate::service;
 const PAUSE: Duration = Duration::from_millis(100);
 /// A connection idle for less may have its next request on the way.
 const IDLE_MS: u64 = 500;
+/// How long a head may take while others wait for a connection.
+const HEAD_MS: u64 = 2000;
 /// How long the peer's system may acknowledge nothing, in ms.
 const UNHEARD_MS: u32 = 45_000;
 
@@ -186,12 +188,19 @@ impl Links {
         self.all().iter().filter(theirs).for_each(|l| l.end(Ending::Now));
     }
 
-    /// Closes the connection that has been idle longest, unless it is only between two requests.
+    /// Others wait: closes the connection that has been idle longest, unless it is only between two requests, and those
+    /// whose head dawdles.
     fn make_room(&self, now_ms: u64) {
         let all = self.all();
+        let older = |since: u64, ms: u64| now_ms.saturating_sub(since) >= ms;
+        for link in &all {
+            if matches!(link.phase(), (Phase::Head, since) if older(since, HEAD_MS)) {
+                link.end(Ending::Now);
+            }
+        }
         let idle = all.iter().filter(|l| l.ending() == Ending::No).filter_map(|l| l.idle_since().map(|since| (since, l)));
         if let Some((since, link)) = idle.min_by_key(|(since, _)| *since)
-            && now_ms.saturating_sub(since) >= IDLE_MS
+            && older(since, IDLE_MS)
         {
             link.end(Ending::Soon);
         }
