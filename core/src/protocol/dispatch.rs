@@ -67,6 +67,10 @@ impl Core {
             None
         };
         if let Some(why) = refused {
+            // Over HTTP one without requests was accepted already, and nothing waits for an answer.
+            if !is_answered(members) {
+                return;
+            }
             self.put(Output::Send { conn, route, body: error_response(None, &RpcError::invalid_request(why)) });
             return;
         }
@@ -77,8 +81,7 @@ impl Core {
         connection.batches.insert(number, Batch { route, missing: 1, answers: Vec::new() });
         for member in members {
             let message = read_one(member.get());
-            let answered = matches!(message, Message::Request { .. } | Message::Invalid { .. });
-            if answered && let Some(batch) = self.connections.get_mut(&conn).and_then(|c| c.batches.get_mut(&number)) {
+            if message.is_answered() && let Some(batch) = self.connections.get_mut(&conn).and_then(|c| c.batches.get_mut(&number)) {
                 batch.missing += 1;
             }
             let to = Return { conn, route, batch: Some(number) };
@@ -101,6 +104,7 @@ impl Core {
             },
             Message::Notification { method, params } => self.notification(to.conn, &method, params),
             Message::Response { id, outcome } => self.answered(to.conn, &id, outcome),
+            Message::InvalidAnswer { .. } => {}
             Message::Invalid { id, error } => self.fail(to, id.as_ref(), &error),
         }
     }
@@ -292,6 +296,11 @@ impl Core {
         who.given = (!given.is_empty()).then(|| Arc::new(given));
         Ok(who)
     }
+}
+
+/// Whether something in a batch, or a batch without anything, is to be answered.
+pub(super) fn is_answered(members: &[&RawValue]) -> bool {
+    members.is_empty() || members.iter().any(|member| read_one(member.get()).is_answered())
 }
 
 fn with_retired(arguments: Option<Value>, extra: &str) -> Value {
