@@ -160,21 +160,25 @@ impl Calls {
 }
 
 impl Core {
-    /// Starts a call whose arguments fit the schema. A gate's refusal is answered at once.
-    pub(crate) fn start_call(&mut self, caller: Caller, args: Args, mut origin: Origin) {
-        let tool = args.tool();
-        let conn = caller.conn;
+    /// Whether a call whose arguments fit the schema may start. A refusal is answered at once.
+    pub(crate) fn passes_gate(&mut self, caller: &Caller, args: &Args, origin: &mut Origin) -> bool {
         if self.toolset.audited {
             origin.redacted = self.look(|w| {
                 let knows = (self.toolset.knows)(w);
-                crate::tools::redact::redacted(&args, knows.as_ref())
+                crate::tools::redact::redacted(args, knows.as_ref())
             });
         }
-        if let Err(refused) = self.gate(&caller, tool, &args) {
-            self.audit(&caller, &origin, self.now, &Err(refused.clone()));
-            self.answer(&caller, &origin, Map::new(), Err(refused));
-            return;
+        if let Err(refused) = self.gate(caller, args.tool(), args) {
+            self.audit(caller, origin, self.now, &Err(refused.clone()));
+            self.answer(caller, origin, Map::new(), Err(refused));
+            return false;
         }
+        true
+    }
+
+    pub(crate) fn start_call(&mut self, caller: Caller, args: Args, origin: Origin) {
+        let tool = args.tool();
+        let conn = caller.conn;
         self.calls.issued += 1;
         let id = CallId(self.calls.issued);
         self.calls.by_request.insert((conn, origin.id.clone()), id);
