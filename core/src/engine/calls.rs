@@ -75,7 +75,7 @@ impl Origin {
 
 pub(crate) struct OpenCalls {
     pub last_call: u64,
-    pub requests: Vec<(Conn, Route, RequestId)>,
+    pub requests: Vec<(Return, RequestId)>,
 }
 
 pub(super) struct Claimed {
@@ -141,7 +141,7 @@ impl Calls {
         for (id, call) in self.table {
             ops.extend(lock(&call.cx.slot).open.iter().map(|number| Op { call: id, number: *number }));
             if let Some(origin) = call.origin.filter(|o| o.reply_wanted) {
-                open.requests.push((call.cx.caller.conn, origin.route, origin.id));
+                open.requests.push((Return { conn: call.cx.caller.conn, route: origin.route, batch: origin.batch }, origin.id));
             }
         }
         (open, ops)
@@ -182,7 +182,7 @@ impl Core {
         self.calls.issued += 1;
         let id = CallId(self.calls.issued);
         self.calls.by_request.insert((conn, origin.id.clone()), id);
-        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        let cx = self.door(caller, id);
         let on_lane = tool.lease.on_lane();
         let mut call = Call {
             origin: Some(origin),
@@ -211,7 +211,7 @@ impl Core {
         self.calls.issued += 1;
         let id = CallId(self.calls.issued);
         self.calls.by_request.insert((caller.conn, origin.id.clone()), id);
-        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        let cx = self.door(caller, id);
         let future = Some(run(cx.clone()));
         let call = Call {
             origin: Some(origin),
@@ -226,6 +226,14 @@ impl Core {
         };
         self.calls.table.insert(id, call);
         self.calls.wake(id);
+    }
+
+    fn door(&self, caller: Caller, id: CallId) -> Cx {
+        // A request that waited for the start may begin after its client's last word.
+        let ended = self.connections.get(&caller.conn).is_some_and(|c| c.ended);
+        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        lock(&cx.slot).ending = ended;
+        cx
     }
 
     fn gate(&self, caller: &Caller, tool: &Tool, args: &Args) -> Result<(), Refused> {
@@ -351,9 +359,10 @@ impl Core {
                 Want::DesktopChanged => self.desktop_changed(),
                 Want::RaiseFence => self.raise_fence(),
                 Want::Ask { key, method, params } => self.send_ask(id, key, method, &params),
+                Want::Withdraw { key } => self.withdraw_ask(id, key),
                 Want::Log { level, logger, data } => self.log(id, level, &logger, &data),
                 Want::EndStream { retry_ms } => {
-                    if let Some((conn, route)) = self.calls.place(id) {
+                    if let Some((conn, route)) = self.calls.place(id).filter(|(conn, _)| self.connections.contains_key(conn)) {
                         self.put(Output::EndStream { conn, route, retry_ms });
                     }
                 }
