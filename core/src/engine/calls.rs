@@ -99,6 +99,11 @@ impl Calls {
         self.table.len()
     }
 
+    /// Without the core's own housekeeping.
+    pub fn requests(&self) -> usize {
+        self.by_request.len()
+    }
+
     pub fn of(&self, conn: Conn) -> usize {
         self.by_request.range((conn, RequestId::Number("".into()))..).take_while(|((c, _), _)| *c == conn).count()
     }

@@ -169,7 +169,7 @@ impl Core {
         let of = |count: fn(&Connection) -> usize| self.connections.values().map(count).sum();
         Kept {
             connections: self.connections.len(),
-            calls: self.calls.len(),
+            calls: self.calls.requests(),
             asks: self.asks.len(),
             batches: of(|c| c.batches.len()),
             subscriptions: of(|c| c.subscriptions.len() + c.legacy.as_ref().map_or(0, |l| l.subscribed.len())),
