@@ -188,6 +188,8 @@ async fn tell(cx: Cx, args: Args) -> Result<Facts, Refused> {
     for level in [Level::Debug, Level::Info, Level::Warning, Level::Emergency] {
         cx.log(level, "test", json!({"nonce": nonce(&args)}));
     }
+    cx.list_changed(ListKind::Tools);
+    cx.resource_updated("t://text");
     Ok(text(nonce(&args)))
 }
 
