@@ -181,7 +181,11 @@ fn says(said: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => said == text,
         Value::Bool(flag) => said == if *flag { "true" } else { "false" },
-        Value::Number(number) => said == number.to_string() || said.parse::<f64>().is_ok_and(|said| number.as_f64() == Some(said)),
+        Value::Number(number) => match (said.parse::<i128>(), number.to_string().parse::<i128>()) {
+            // Beyond 2^53 different integers are the same float.
+            (Ok(said), Ok(number)) => said == number,
+            _ => said.parse::<f64>().is_ok_and(|said| number.as_f64() == Some(said)),
+        },
         _ => false,
     }
 }
