@@ -258,6 +258,10 @@ fn no_secret_is_written() {
     for text in [format!("{MARK} isn't JSON"), format!("{{\"{MARK}\":1"), format!("[\"{MARK}\"]"), format!("{{\"{MARK}\":\"{MARK}\",\"method\":\"{MARK}\",\"id\":1,\"jsonrpc\":\"2.0\"}}")] {
         r.feed(Input::Message { conn: Conn(1), route: Route(0), bytes: Bytes::from(text) });
     }
+    for message in beside_tools(&mut n) {
+        r.message(&message);
+        r.settle(&mut n);
+    }
     r.feed(Input::AuditWritten(Err(format!("\"/home/{MARK}/audit.jsonl\" is full"))));
     r.feed(Input::Observed(Observation::Compositor(CompositorState::StreamLost { detail: format!("`{MARK}` in /run/{MARK}") })));
     call(&mut r, "status", &json!({}), &mut n);
@@ -280,6 +284,66 @@ fn no_secret_is_written() {
     // The recorder's core took the real one's path: it holds its own lease and gave images.
     assert!(file.contains("\"typed\":"), "nothing was typed in the recording");
     assert!(file.contains("blob-"), "no image in the recording");
+}
+
+/// Messages with a secret in every place of what a toolset may offer beside tools, and of answers to a server's questions.
+fn beside_tools(n: &mut u32) -> Vec<Value> {
+    let mut s = || secret(n);
+    let meta = |s: &mut dyn FnMut() -> String| {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {(s()): s()}},
+            "io.modelcontextprotocol/logLevel": s(),
+            (s()): s(),
+        })
+    };
+    let params = |s: &mut dyn FnMut() -> String| {
+        json!({
+            "uri": s(), "cursor": s(), "level": s(), "requestState": s(), "name": s(),
+            "inputResponses": {(s()): {"action": s(), "content": {(s()): s()}, "role": s(), (s()): [s()]}, "b": s(), "c": [s()], "d": {"action": {(s()): s()}}},
+            "ref": {"type": s(), "name": s(), "uri": s(), (s()): s()},
+            "argument": {"name": s(), "value": s(), (s()): s()},
+            "context": {"arguments": {(s()): s()}, (s()): s()},
+            "arguments": {(s()): s(), "name": s()},
+            "notifications": {"resourceSubscriptions": [s()], "toolsListChanged": s(), (s()): s()},
+            (s()): {"uri": s()},
+        })
+    };
+    let methods = [
+        "tools/call", "tools/list", "resources/list", "resources/read", "resources/templates/list", "resources/subscribe", "resources/unsubscribe", "prompts/list",
+        "prompts/get", "completion/complete", "logging/setLevel", "subscriptions/listen", "server/discover",
+    ];
+    let mut all = Vec::new();
+    for method in methods {
+        for modern in [false, true] {
+            let mut params = params(&mut s);
+            if modern {
+                params["_meta"] = meta(&mut s);
+            }
+            all.push(json!({"jsonrpc": "2.0", "id": 900_000 + all.len(), "method": method, "params": params}));
+        }
+        // Each of a wrong form.
+        for key in ["uri", "cursor", "level", "requestState", "inputResponses", "ref", "argument", "context", "notifications"] {
+            for wrong in [json!([s()]), json!({(s()): s()}), json!(s())] {
+                all.push(json!({"jsonrpc": "2.0", "id": 900_000 + all.len(), "method": method, "params": {(key): wrong}}));
+            }
+        }
+    }
+    for answer in [
+        json!({"action": "accept", "content": {(s()): s(), "name": s()}}),
+        json!({"action": s(), "role": s(), "model": s(), "content": {"type": s(), "text": s()}, "stopReason": s()}),
+        json!({"role": "assistant", "content": [{"type": "text", "text": s()}]}),
+        json!({"roots": [{"uri": s(), "name": s(), (s()): s()}]}),
+        json!([s()]),
+        json!(s()),
+    ] {
+        all.push(json!({"jsonrpc": "2.0", "id": 1, "result": answer}));
+    }
+    for error in [json!({"code": -1, "message": s(), "data": {(s()): s()}}), json!(s()), json!({(s()): s()})] {
+        all.push(json!({"jsonrpc": "2.0", "id": 1, "error": error}));
+        all.push(json!({"jsonrpc": "2.0", "id": null, "error": error, "result": {"action": s()}}));
+    }
+    all
 }
 
 /// The same calls are accepted and refused alike in the recording.
