@@ -25,4 +25,6 @@ if cargo clippy --version >/dev/null 2>&1; then
 fi
 run cargo build --quiet -p deskhand
 DESKHAND=${CARGO_TARGET_DIR:-$PWD/target}/debug/deskhand run conformance/live/run.sh -q
+run conformance/suite/run.sh
+run conformance/clients/fixtures/run.sh -q
 exit $failed

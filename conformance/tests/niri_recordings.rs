@@ -28,7 +28,9 @@ impl Follower {
     }
 
     fn take_reply(&mut self, line: &str) {
-        let Some(Ok(Value::Object(answer))) = reader::reply(line.as_bytes()) else { return };
+        let Some(Ok(Value::Object(answer))) = reader::reply(line.as_bytes()) else {
+            return;
+        };
         if let Some((name, value)) = answer.into_iter().next()
             && self.shown(&name).is_some()
             && self.primed
@@ -41,7 +43,10 @@ impl Follower {
     fn look_again(&mut self) {
         let before = self.waiting.len();
         let waiting = std::mem::take(&mut self.waiting);
-        self.waiting = waiting.into_iter().filter(|(name, value)| self.shown(name) != Some(told(name, value))).collect();
+        self.waiting = waiting
+            .into_iter()
+            .filter(|(name, value)| self.shown(name) != Some(told(name, value)))
+            .collect();
         self.compared += before - self.waiting.len();
     }
 
@@ -49,7 +54,9 @@ impl Follower {
     fn shown(&self, name: &str) -> Option<Value> {
         let d = &self.desktop;
         let window = |id: u64| {
-            let w = d.window(id).unwrap_or_else(|| panic!("the focused window {id} isn't known"));
+            let w = d
+                .window(id)
+                .unwrap_or_else(|| panic!("the focused window {id} isn't known"));
             json!({
                 "id": w.id, "title": w.title, "app_id": w.app_id, "pid": w.pid, "workspace_id": w.workspace_id, "floating": w.floating,
                 "urgent": w.urgent, "focused": d.focused_window == Some(id), "size": [w.layout.window_size.0, w.layout.window_size.1],
@@ -109,10 +116,19 @@ fn window(w: &Value) -> Value {
 #[test]
 fn the_model_says_what_niri_says() {
     let files = traces("niri");
-    assert!(files.len() >= 15, "only {} recordings were found", files.len());
+    assert!(
+        files.len() >= 15,
+        "only {} recordings were found",
+        files.len()
+    );
     let mut compared = 0;
     for path in &files {
-        let mut follower = Follower { desktop: Desktop::default(), primed: false, waiting: VecDeque::new(), compared: 0 };
+        let mut follower = Follower {
+            desktop: Desktop::default(),
+            primed: false,
+            waiting: VecDeque::new(),
+            compared: 0,
+        };
         for record in std::fs::read_to_string(path).unwrap().lines() {
             let record: Value = serde_json::from_str(record).unwrap();
             let line = record["line"].as_str().unwrap();
@@ -121,15 +137,30 @@ fn the_model_says_what_niri_says() {
                     // What niri said before this was asked must be shown by now.
                     if let Some((name, value)) = follower.waiting.pop_front() {
                         let (niri, shown) = (told(&name, &value), follower.shown(&name).unwrap());
-                        panic!("{}: {name} before {line} at {} ms:\n  niri {niri}\n  shown {shown}", path.display(), record["t_ms"]);
+                        panic!(
+                            "{}: {name} before {line} at {} ms:\n  niri {niri}\n  shown {shown}",
+                            path.display(),
+                            record["t_ms"]
+                        );
                     }
                 }
-                (Some("recv"), Some("events")) if line.starts_with('{') && !line.starts_with("{\"Ok\"") => follower.take_event(line),
-                (Some("recv"), Some(conn)) if conn.starts_with("request") => follower.take_reply(line),
+                (Some("recv"), Some("events"))
+                    if line.starts_with('{') && !line.starts_with("{\"Ok\"") =>
+                {
+                    follower.take_event(line)
+                }
+                (Some("recv"), Some(conn)) if conn.starts_with("request") => {
+                    follower.take_reply(line)
+                }
                 _ => {}
             }
         }
-        assert!(follower.waiting.is_empty(), "{}: {:?}", path.display(), follower.waiting);
+        assert!(
+            follower.waiting.is_empty(),
+            "{}: {:?}",
+            path.display(),
+            follower.waiting
+        );
         compared += follower.compared;
     }
     assert!(compared >= 30, "only {compared} answers were compared");

@@ -25,14 +25,23 @@ fn every_trace_replays() {
             wrong.push(format!("{}: {error}", path.display()));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} traces don't replay:\n{}", wrong.len(), files.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} traces don't replay:\n{}",
+        wrong.len(),
+        files.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn the_same_inputs_give_the_same_bytes() {
     for path in traces("desktop") {
         let text = std::fs::read_to_string(&path).unwrap();
-        let (once, again) = (regenerate(&text, toolset).unwrap(), regenerate(&text, toolset).unwrap());
+        let (once, again) = (
+            regenerate(&text, toolset).unwrap(),
+            regenerate(&text, toolset).unwrap(),
+        );
         assert!(once == again, "{}", path.display());
         // And what was written replays exactly.
         replay(&once, toolset).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -42,15 +51,34 @@ fn the_same_inputs_give_the_same_bytes() {
 
 #[test]
 fn a_difference_is_told_with_its_line() {
-    let path = traces("desktop").into_iter().find(|p| p.ends_with("lease.jsonl")).unwrap();
+    let path = traces("desktop")
+        .into_iter()
+        .find(|p| p.ends_with("lease.jsonl"))
+        .unwrap();
     let exact = regenerate(&std::fs::read_to_string(path).unwrap(), toolset).unwrap();
     let lines: Vec<&str> = exact.lines().collect();
-    let at = lines.iter().position(|l| l.starts_with("{\"out\":{\"send\"")).unwrap();
-    let without: Vec<&str> = lines.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, l)| *l).collect();
+    let at = lines
+        .iter()
+        .position(|l| l.starts_with("{\"out\":{\"send\""))
+        .unwrap();
+    let without: Vec<&str> = lines
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| *i != at)
+        .map(|(_, l)| *l)
+        .collect();
     let twice: Vec<&str> = lines[..=at].iter().chain(&lines[at..]).copied().collect();
-    let altered = exact.replacen("\"protocolVersion\":\"2025-11-25\",\"serverInfo\"", "\"protocolVersion\":\"2025-11-26\",\"serverInfo\"", 1);
+    let altered = exact.replacen(
+        "\"protocolVersion\":\"2025-11-25\",\"serverInfo\"",
+        "\"protocolVersion\":\"2025-11-26\",\"serverInfo\"",
+        1,
+    );
     assert_ne!(altered, exact);
-    for (what, text) in [("one is missing", without.join("\n")), ("one too many", twice.join("\n")), ("one differs", altered)] {
+    for (what, text) in [
+        ("one is missing", without.join("\n")),
+        ("one too many", twice.join("\n")),
+        ("one differs", altered),
+    ] {
         let error = replay(&text, toolset).expect_err(what).to_string();
         assert!(error.starts_with("line "), "{error}");
     }

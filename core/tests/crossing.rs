@@ -8,7 +8,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deskhand_core::rpc::body::Nature;
-use deskhand_core::{Carriage, Input, Limits, Output};
+use deskhand_core::{Carriage, Conn, Input, Limits, Output};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::offers::{OFFERS, Sent, Served, call, everything, modern, request};
@@ -249,6 +249,11 @@ impl Model {
         assert_eq!(kept.asks, self.questions.len());
         assert_eq!(kept.subscriptions, self.listening.len());
         assert_eq!(kept.connections, self.alive.len());
+        for Client { conn, .. } in &self.clients {
+            let due: BTreeSet<u64> = self.s.core.answers_due(Conn(*conn)).into_iter().map(|route| route.0).collect();
+            let routes = |alone: bool| self.pending.iter().filter(move |((c, _), p)| c == conn && (!alone || !p.batched)).map(|(_, p)| p.route).collect::<BTreeSet<u64>>();
+            assert!(due.is_superset(&routes(true)) && due.is_subset(&routes(false)), "{due:?} are due, {:?} are waited for", routes(false));
+        }
         // What is done in a batch waits for the others.
         let single = self.pending.values().filter(|p| !p.batched).count();
         assert!((single..=self.pending.len()).contains(&kept.calls), "{} calls, {} requests", kept.calls, self.pending.len());

@@ -486,6 +486,13 @@ impl Core {
         })
     }
 
+    /// The routes of a connection on which an answer is still to come. A cancelled request's isn't, unless its batch's is.
+    pub fn answers_due(&self, conn: Conn) -> BTreeSet<Route> {
+        let origins = self.calls_of(conn).into_iter().filter_map(|id| self.calls.table.get(&id)?.origin.as_ref());
+        let running = origins.filter(|o| o.reply_wanted || o.batch.is_some()).map(|o| o.route);
+        running.chain(self.startup.routes_of(conn)).collect()
+    }
+
     /// The calls of a connection.
     pub(crate) fn calls_of(&self, conn: Conn) -> Vec<CallId> {
         self.calls.by_request.range((conn, RequestId::Number("".into()))..).take_while(|((c, _), _)| *c == conn).map(|(_, id)| *id).collect()

@@ -77,6 +77,8 @@ const STEP_CAP: usize = 100_000;
 pub struct Core {
     pub(crate) toolset: &'static Toolset,
     pub(crate) server_version: String,
+    /// `_meta` of every modern result, as JSON.
+    pub(crate) modern_meta: Box<str>,
     pub(crate) limits: Limits,
     pub(crate) now: Time,
     pub(crate) outputs: VecDeque<Output>,
@@ -103,6 +105,7 @@ impl Core {
             listings: Listings::new(config.toolset),
             toolset: config.toolset,
             server_version: config.server_version,
+            modern_meta: Box::default(),
             limits: config.limits,
             now,
             outputs: VecDeque::new(),
@@ -116,6 +119,7 @@ impl Core {
             asks: Asks::default(),
             states,
         };
+        core.modern_meta = core.result_meta(Revision::MODERN[0]).to_string().into();
         core.begin_startup(now);
         core
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde_json::value::RawValue;
 
 use super::core::Core;
-use super::io::{Conn, TimerKind};
+use super::io::{Conn, Route, TimerKind};
 use crate::protocol::dispatch::Return;
 use crate::rpc::error::RpcError;
 use crate::rpc::id::RequestId;
@@ -55,6 +55,10 @@ impl Startup {
 
     pub fn of(&self, conn: Conn) -> usize {
         self.held.iter().filter(|h| h.to.conn == conn).count()
+    }
+
+    pub fn routes_of(&self, conn: Conn) -> impl Iterator<Item = Route> {
+        self.held.iter().filter(move |h| h.to.conn == conn).map(|h| h.to.route)
     }
 
     pub fn forget(&mut self, conn: Conn) {

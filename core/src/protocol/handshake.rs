@@ -93,7 +93,7 @@ impl Core {
     }
 
     /// `_meta` of a modern result.
-    pub(super) fn result_meta(&self, revision: Revision) -> Value {
+    pub(crate) fn result_meta(&self, revision: Revision) -> Value {
         json!({"io.modelcontextprotocol/serverInfo": self.server_info(revision)})
     }
 }

@@ -188,13 +188,19 @@ impl Core {
 
     fn end(&self, mut writer: Writer, caller: &Caller, own_meta: Option<Map<String, Value>>) -> Body {
         let modern = caller.revision.has_result_type();
-        if modern || own_meta.is_some() {
-            let mut meta = own_meta.unwrap_or_default();
-            if modern && let Value::Object(map) = self.result_meta(caller.revision) {
-                meta.extend(map);
+        match own_meta {
+            None if modern => {
+                writer.out.extend_from_slice(b",\"_meta\":");
+                writer.out.extend_from_slice(self.modern_meta.as_bytes());
             }
-            writer.out.extend_from_slice(b",\"_meta\":");
-            push_json(&mut writer.out, &Value::Object(meta));
+            None => {}
+            Some(mut meta) => {
+                if modern && let Value::Object(map) = self.result_meta(caller.revision) {
+                    meta.extend(map);
+                }
+                writer.out.extend_from_slice(b",\"_meta\":");
+                push_json(&mut writer.out, &Value::Object(meta));
+            }
         }
         writer.out.push(b'}');
         writer.body.push(Bytes::from(writer.out));

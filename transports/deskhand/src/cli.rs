@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// An MCP server through which an AI agent sees and drives a Linux desktop.
 ///
@@ -23,6 +23,13 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
     },
+    /// Serve MCP over HTTP, to clients that carry a token
+    Serve(Serve),
+    /// Show or manage the tokens that HTTP clients carry; without a subcommand: show the one named `default`
+    Token {
+        #[command(subcommand)]
+        command: Option<TokenCommand>,
+    },
     /// Tell whether the desktop can be seen and driven, and what stands in the way
     Status {
         /// As JSON, the same as the tool
@@ -42,14 +49,7 @@ pub enum Command {
         json: bool,
     },
     /// Print niri binds, a policy file and client configurations; changes nothing unless told
-    Setup {
-        /// Only this client's configuration
-        #[arg(long, value_enum)]
-        client: Option<Client>,
-        /// Write the example policy file if there is none
-        #[arg(long)]
-        write_policy: bool,
-    },
+    Setup(Setup),
     /// List the tools, their arguments and their errors
     Tools {
         #[arg(long, value_enum, default_value_t = Format::Markdown)]
@@ -88,6 +88,71 @@ pub enum Command {
         #[arg(required = true, last = true)]
         argv: Vec<std::ffi::OsString>,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// A loopback address and port; port 0 takes a free one. Default: 127.0.0.1:7333, unless another socket is given
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub addr: Option<String>,
+    /// A Unix socket that only you can connect to
+    #[arg(long, value_name = "PATH")]
+    pub unix: Option<PathBuf>,
+    /// Ask for no token; on a Unix socket only
+    #[arg(long)]
+    pub no_auth: bool,
+    /// Listen beyond loopback; the token then travels as clearly as the network lets it
+    #[arg(long)]
+    pub allow_remote: bool,
+    /// Also accept this Host (a name, or name:port); for a reverse proxy. May be repeated
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<String>,
+    /// Also accept requests from this web origin, such as https://app.example. May be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<String>,
+    /// Tell clients that this issuer gives out tokens (RFC 9728)
+    #[arg(long, value_name = "URL")]
+    pub authorization_server: Option<String>,
+    /// At most so many requests a minute for each token
+    #[arg(long, value_name = "N")]
+    pub requests_per_minute: Option<std::num::NonZeroU32>,
+    /// Write a trace of all sessions to this new file, with secrets masked
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Show a token
+    Show {
+        #[arg(default_value = "default")]
+        name: String,
+    },
+    /// Make a token and show it; each client can have its own, with its own lease and limits
+    Add { name: String },
+    /// The names of all tokens
+    List,
+    /// Take a token back; a running server ends its sessions within a second
+    Remove { name: String },
+}
+
+#[derive(Debug, Args)]
+pub struct Setup {
+    /// Only this client's configuration
+    #[arg(long, value_enum)]
+    pub client: Option<Client>,
+    /// Clients connect to `deskhand serve` instead of starting the server themselves
+    #[arg(long)]
+    pub http: bool,
+    /// Write the example policy file if there is none
+    #[arg(long)]
+    pub write_policy: bool,
+    /// Print units for the user's systemd that run `deskhand serve`
+    #[arg(long, conflicts_with_all = ["client", "http", "write_policy"])]
+    pub systemd: bool,
+    /// Write those units, unless there are any
+    #[arg(long, conflicts_with_all = ["client", "http", "write_policy", "systemd"])]
+    pub write_systemd: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

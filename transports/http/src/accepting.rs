@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -16,12 +16,16 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::Listener;
-use crate::link::{Ending, Link, Phase, Socket, Watched};
+use crate::link::{Ending, Link, Socket, Watched};
 use crate::server::Server;
 use crate::service;
 
 /// The system is out of something; trying again at once would only burn.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A connection idle for less may have its next request on the way.
+const IDLE_MS: u64 = 500;
+/// How long the peer's system may acknowledge nothing, in ms.
+const UNHEARD_MS: u32 = 45_000;
 
 pub(crate) enum Bound {
     Tcp(TcpListener),
@@ -47,6 +51,8 @@ impl Bound {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
+                // With the comments on streams this finds clients that went without a word.
+                rustix::net::sockopt::set_tcp_user_timeout(&stream, UNHEARD_MS)?;
                 Ok(Socket::Tcp(stream))
             }
             Self::Unix(listener) => Ok(Socket::Unix(listener.accept().await?.0)),
@@ -56,13 +62,19 @@ impl Bound {
 
 /// One connection beyond the bound may stand accepted, waiting for another's end; the rest wait in the backlog.
 pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Semaphore>) {
+    let mut failing = false;
     loop {
         let socket = match listener.next().await {
-            Ok(socket) => socket,
-            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::InvalidInput | io::ErrorKind::NotConnected) => continue,
+            Ok(socket) => {
+                failing = false;
+                socket
+            }
+            Err(e) if is_the_peers(&e) => continue,
             Err(e) => {
-                tracing::warn!("a connection can't be accepted, an idle one is closed for it: {e}");
-                server.links.make_room();
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!("no connection can be accepted, idle ones are closed for it: {e}");
+                }
+                server.links.make_room(server.clock.now_ms());
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -71,7 +83,7 @@ pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Se
             if let Ok(permit) = permits.clone().try_acquire_owned() {
                 break permit;
             }
-            server.links.make_room();
+            server.links.make_room(server.clock.now_ms());
             match tokio::time::timeout(PAUSE, permits.clone().acquire_owned()).await {
                 Ok(Ok(permit)) => break permit,
                 Ok(Err(_)) => return,
@@ -80,6 +92,12 @@ pub(crate) async fn accept(server: Arc<Server>, listener: Bound, permits: Arc<Se
         };
         tokio::spawn(connection(server.clone(), socket, permit));
     }
+}
+
+/// It left before it was taken in.
+fn is_the_peers(e: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, InvalidInput, NotConnected};
+    matches!(e.kind(), ConnectionAborted | ConnectionReset | InvalidInput | NotConnected)
 }
 
 async fn connection(server: Arc<Server>, socket: Socket, _permit: OwnedSemaphorePermit) {
@@ -130,6 +148,8 @@ impl Drop for Listed<'_> {
 pub(crate) struct Links {
     by_number: Mutex<BTreeMap<u64, Arc<Link>>>,
     issued: AtomicU64,
+    /// How those end that come from now on.
+    ending: AtomicU8,
     pub came: Notify,
     pub left: Notify,
 }
@@ -138,6 +158,7 @@ impl Links {
     fn add(&self, new: impl FnOnce(u64) -> Link) -> Arc<Link> {
         let link = Arc::new(new(self.issued.fetch_add(1, Ordering::Relaxed)));
         self.lock().insert(link.number, link.clone());
+        link.end_as(self.ending.load(Ordering::Acquire));
         self.came.notify_one();
         link
     }
@@ -156,6 +177,7 @@ impl Links {
     }
 
     pub fn end_all(&self, how: Ending) {
+        self.ending.fetch_max(how as u8, Ordering::AcqRel);
         self.all().iter().for_each(|l| l.end(how));
     }
 
@@ -164,14 +186,13 @@ impl Links {
         self.all().iter().filter(theirs).for_each(|l| l.end(Ending::Now));
     }
 
-    /// Closes the connection that has been idle longest.
-    fn make_room(&self) {
+    /// Closes the connection that has been idle longest, unless it is only between two requests.
+    fn make_room(&self, now_ms: u64) {
         let all = self.all();
-        let idle = all.iter().filter(|l| l.ending() == Ending::No).filter_map(|l| match l.phase() {
-            (Phase::Idle, since) => Some((since, l)),
-            _ => None,
-        });
-        if let Some((_, link)) = idle.min_by_key(|(since, _)| *since) {
+        let idle = all.iter().filter(|l| l.ending() == Ending::No).filter_map(|l| l.idle_since().map(|since| (since, l)));
+        if let Some((since, link)) = idle.min_by_key(|(since, _)| *since)
+            && now_ms.saturating_sub(since) >= IDLE_MS
+        {
             link.end(Ending::Soon);
         }
     }

@@ -126,11 +126,14 @@ mod tests {
     fn hosts() {
         let doors = Doors { allowed_hosts: vec!["desk.example".into(), "other.example:8443".into()], ..Doors::default() };
         let local = "192.0.2.7".parse().unwrap();
-        for good in ["localhost", "LOCALHOST:80", "127.0.0.1:9999", "[::1]", "[::1]:1", "192.0.2.7:80", "desk.example", "Desk.Example:1", "other.example:8443"] {
+        for good in [
+            "localhost", "LOCALHOST:80", "127.0.0.1:9999", "[::1]", "[::1]:1", "192.0.2.7:80", "desk.example", "Desk.Example:1", "other.example:8443",
+        ] {
             assert!(doors.is_host(good, local), "{good}");
         }
         for bad in [
-            "", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.2", "other.example", "other.example:1", "localhost:x", "localhost:",
+            "", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.2", "other.example", "other.example:1", "localhost:x",
+            "localhost:",
             "localhost:99999", "user@localhost", "localhost/", "[::1", "[::1]x", "[]", "192.0.2.8", "localhost:1:2", "::1",
         ] {
             assert!(!doors.is_host(bad, local), "{bad}");
@@ -144,8 +147,8 @@ mod tests {
             assert!(doors.is_origin(good), "{good}");
         }
         for bad in [
-            "null", "", "https://evil.example", "http://localhost.evil.example", "http://localhost@evil.example", "file://", "http://app.example", "https://app.example:1",
-            "http://127.0.0.1.evil.example", "localhost", "ftp://localhost", "http://localhost:3000/x", "http://",
+            "null", "", "https://evil.example", "http://localhost.evil.example", "http://localhost@evil.example", "file://", "http://app.example",
+            "https://app.example:1", "http://127.0.0.1.evil.example", "localhost", "ftp://localhost", "http://localhost:3000/x", "http://",
         ] {
             assert!(!doors.is_origin(bad), "{bad}");
         }

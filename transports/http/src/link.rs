@@ -91,12 +91,25 @@ impl Link {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
+    /// Since when there is nothing to do on it.
+    pub fn idle_since(&self) -> Option<u64> {
+        match self.phase() {
+            (Phase::Idle, since) if self.stuck_since().is_none() => Some(since),
+            _ => None,
+        }
+    }
+
     pub fn stuck_since(&self) -> Option<u64> {
         Some(self.stuck_since.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
     }
 
     pub fn end(&self, how: Ending) {
-        self.ending.fetch_max(how as u8, Ordering::AcqRel);
+        self.end_as(how as u8);
+    }
+
+    /// By an `Ending`'s number.
+    pub fn end_as(&self, how: u8) {
+        self.ending.fetch_max(how, Ordering::AcqRel);
         self.wake();
     }
 
@@ -153,8 +166,12 @@ impl Link {
     fn wrote<T>(&self, result: &Poll<io::Result<T>>) {
         match result {
             Poll::Pending if self.stuck_since.load(Ordering::Relaxed) == 0 => self.stuck_since.store(self.clock.now_ms().max(1), Ordering::Relaxed),
-            Poll::Pending => {}
-            Poll::Ready(_) => self.stuck_since.store(0, Ordering::Relaxed),
+            Poll::Ready(_) if self.stuck_since.load(Ordering::Relaxed) > 0 => {
+                self.stuck_since.store(0, Ordering::Relaxed);
+                // The end of a long answer is written after its request counts as done.
+                self.since.store(self.clock.now_ms(), Ordering::Relaxed);
+            }
+            _ => {}
         }
     }
 }

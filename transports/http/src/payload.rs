@@ -38,8 +38,7 @@ struct Events {
 }
 
 pub(crate) enum Source {
-    // The guard is there for its end.
-    Exchange(Arc<Exchange>, #[allow(dead_code)] Open),
+    Exchange { exchange: Arc<Exchange>, _open: Open },
     Session(Reader),
 }
 
@@ -124,7 +123,7 @@ impl Events {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ready.is_empty() {
             let more = match &mut self.source {
-                Source::Exchange(exchange, _) => exchange.poll_next(cx).map(|next| next.map(|body| sse::event(&mut self.ready, None, &body)).is_some()),
+                Source::Exchange { exchange, .. } => exchange.poll_next(cx).map(|next| next.map(|body| sse::event(&mut self.ready, None, &body)).is_some()),
                 Source::Session(reader) => reader.poll_next(cx, &mut self.ready),
             };
             match more {

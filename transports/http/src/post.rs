@@ -78,7 +78,7 @@ async fn exchange(admitted: Admitted<'_>, posted: Posted, answered: bool, bytes:
     }
     let mut events = VecDeque::new();
     sse::event(&mut events, None, &first);
-    replies::events(Payload::events(Source::Exchange(sink, open), events, server.limits.keep_alive))
+    replies::events(Payload::events(Source::Exchange { exchange: sink, _open: open }, events, server.limits.keep_alive))
 }
 
 async fn initialize(admitted: Admitted<'_>, posted: Posted, bytes: Bytes) -> Reply {

@@ -2,10 +2,11 @@
 
 use deskhand_core::rpc::body::Body;
 use hyper::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ALLOW,
     CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, VARY,
 };
-use hyper::{Response, StatusCode};
+use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 
 use crate::doors::Shut;
@@ -67,12 +68,13 @@ pub(crate) fn shut(why: Shut) -> Reply {
     match why {
         Shut::HostMissing => refused(StatusCode::BAD_REQUEST, "Bad request: exactly one Host header is needed"),
         Shut::Host => refused(StatusCode::FORBIDDEN, "Forbidden: this Host isn't served; if it is this server's name, add it to the allowed hosts"),
-        Shut::Origin => refused(StatusCode::FORBIDDEN, "Forbidden: web pages of this Origin may not call this server; if it should, add it to the allowed origins"),
+        Shut::Origin => refused(StatusCode::FORBIDDEN, "Forbidden: pages of this Origin may not call this server; if they may, add it to the allowed origins"),
     }
 }
 
 pub(crate) fn method_not_allowed(allowed: &'static str) -> Reply {
-    let mut reply = refused(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: messages are sent with POST; GET and DELETE need the Mcp-Session-Id of an open session");
+    let why = "Method not allowed: messages are sent with POST; GET and DELETE need the Mcp-Session-Id of an open session";
+    let mut reply = refused(StatusCode::METHOD_NOT_ALLOWED, why);
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     reply
 }
@@ -102,14 +104,18 @@ pub(crate) fn unavailable() -> Reply {
 }
 
 /// To a page that may call us.
-pub(crate) fn preflight() -> Reply {
+pub(crate) fn preflight(asked: &HeaderMap) -> Reply {
+    let mut allowed = String::from("Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name");
+    let asked = asked.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    // Which there are, the tools' schemas decide.
+    for name in asked.split(',').filter_map(|n| HeaderName::from_bytes(n.trim().as_bytes()).ok()).filter(|n| n.as_str().starts_with("mcp-param-")) {
+        allowed.push_str(", ");
+        allowed.push_str(name.as_str());
+    }
     let mut reply = bare(StatusCode::NO_CONTENT, Payload::empty());
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
-    headers.insert(
-        ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"),
-    );
+    headers.extend(HeaderValue::from_str(&allowed).ok().map(|allowed| (ACCESS_CONTROL_ALLOW_HEADERS, allowed)));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     reply
 }

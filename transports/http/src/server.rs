@@ -45,7 +45,7 @@ impl Server {
         if let Some(at) = self.mounts.iter().position(|m| m.paths.iter().any(|p| p == path)) {
             return Place::Mount(at);
         }
-        match path.strip_prefix(well_known::PREFIX) {
+        match path.strip_prefix(well_known::PREFIX).filter(|_| self.doors.authorization_server.is_some()) {
             Some("") => self.mounts.first().and_then(|m| m.paths.first()).map_or(Place::Nowhere, |p| Place::About(p)),
             Some(about) if self.mounts.iter().any(|m| m.paths.iter().any(|p| p == about)) => Place::About(about),
             _ => Place::Nowhere,

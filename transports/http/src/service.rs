@@ -46,7 +46,7 @@ async fn let_in(server: &Arc<Server>, link: &Arc<Link>, head: &Parts, body: Inco
         Err(why) => return replies::shut(why),
     };
     let mut reply = match place {
-        _ if head.method == Method::OPTIONS && origin.is_some() => replies::preflight(),
+        _ if head.method == Method::OPTIONS && origin.is_some() => replies::preflight(&head.headers),
         Place::Nowhere => replies::not_found(),
         Place::About(path) if head.method == Method::GET => well_known::document(&server.doors, &head.headers, path),
         Place::About(_) => replies::method_not_allowed("GET"),
@@ -110,8 +110,10 @@ impl Admitted<'_> {
             return refused;
         }
         let Some(session) = self.session() else { return replies::session_unknown() };
-        let unknown_event =
-            || replies::refused(StatusCode::BAD_REQUEST, "Bad request: this Last-Event-ID is unknown, or what followed it is no longer kept; open a stream without it");
+        let unknown_event = || {
+            let why = "Bad request: this Last-Event-ID is unknown, or what followed it is no longer kept; open a stream without it";
+            replies::refused(StatusCode::BAD_REQUEST, why)
+        };
         let last = match headers.get(LAST_EVENT_ID).map(|v| v.to_str().ok().and_then(EventId::parse)) {
             None => None,
             Some(Some(id)) => Some(id),
@@ -122,7 +124,8 @@ impl Admitted<'_> {
             Err(NotHeard::SessionEnded) => replies::session_unknown(),
             Err(NotHeard::Stream(NoStream::Unknown)) => unknown_event(),
             Err(NotHeard::Stream(NoStream::Taken)) => {
-                replies::refused(StatusCode::CONFLICT, "Conflict: another GET has this session's stream; one is enough, or name the Last-Event-ID to take it over")
+                let why = "Conflict: another GET has this session's stream; one is enough, or name its Last-Event-ID to take it over";
+                replies::refused(StatusCode::CONFLICT, why)
             }
         }
     }
@@ -139,7 +142,8 @@ impl Admitted<'_> {
     fn unknown_version(&self) -> Option<Reply> {
         let said = self.head.headers.get(VERSION)?;
         let known = said.to_str().is_ok_and(|v| Revision::parse(v).is_some());
-        (!known).then(|| replies::refused(StatusCode::BAD_REQUEST, "Bad request: MCP-Protocol-Version names no revision that is served; send the one that initialize settled"))
+        let why = "Bad request: MCP-Protocol-Version names no revision that is served; send the one that initialize settled";
+        (!known).then(|| replies::refused(StatusCode::BAD_REQUEST, why))
     }
 }
 

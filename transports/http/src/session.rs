@@ -13,7 +13,7 @@ use deskhand_driver::{Driver, Sink};
 use crate::limits::Limits;
 use crate::link::Link;
 use crate::sse::{self, EventId};
-use crate::stream_log::{First, Next, NoStream, Streams};
+use crate::stream_log::{First, Next, NoStream, Place, Streams};
 
 pub(crate) struct Session {
     pub id: String,
@@ -119,10 +119,10 @@ impl Session {
             Some(First::Answer(body)) => Outcome::Answer(body),
             Some(First::Nothing) => Outcome::Nothing,
             Some(First::Stream) => {
-                let number = self.lock().streams.attach(route, link.clone());
-                let Some(number) = number else { return Outcome::Nothing };
+                let place = self.lock().streams.attach(route, link.clone());
+                let Some(place) = place else { return Outcome::Nothing };
                 drop(waiting);
-                let reader = Reader { session: self.clone(), route, number, done: false };
+                let reader = Reader { session: self.clone(), place, done: false };
                 let first = reader.beginning();
                 Outcome::Stream(reader, first)
             }
@@ -146,21 +146,25 @@ impl Session {
         if state.ended {
             return Err(NotHeard::SessionEnded);
         }
-        let (route, number) = state.streams.listen(last, link.clone()).map_err(NotHeard::Stream)?;
+        let place = state.streams.listen(last, link.clone()).map_err(NotHeard::Stream)?;
         drop(state);
-        let reader = Reader { session: self.clone(), route, number, done: false };
+        let reader = Reader { session: self.clone(), place, done: false };
         let first = if last.is_none() { reader.beginning() } else { VecDeque::new() };
         Ok((reader, first))
     }
 
-    /// Requests that the core no longer works on were cancelled: those who wait for them are let go.
+    /// Requests to which no answer is due any more were cancelled: those who wait for one are let go.
     pub fn let_go_of_cancelled(&self) {
         let Some(conn) = self.conn() else { return };
         // Taken before the look: what is handed in after it isn't meant.
-        let unanswered = self.lock().streams.unanswered();
-        if !unanswered.is_empty() && self.driver.look(|core| core.in_flight(conn) == 0) {
-            self.lock().streams.give_up(&unanswered);
+        let mut unanswered = self.lock().streams.unanswered();
+        if unanswered.is_empty() {
+            return;
         }
+        let due = self.driver.look(|core| core.answers_due(conn));
+        unanswered.retain(|route| !due.contains(&Route(*route)));
+        // What was answered meanwhile isn't touched.
+        self.lock().streams.give_up(&unanswered);
     }
 
     pub fn end_unsolicited(&self) {
@@ -209,8 +213,7 @@ impl Drop for Waiting<'_> {
 /// One client reading one stream.
 pub(crate) struct Reader {
     session: Arc<Session>,
-    route: u64,
-    number: u64,
+    place: Place,
     done: bool,
 }
 
@@ -219,7 +222,7 @@ impl Reader {
         if !self.session.primes.load(Ordering::Acquire) {
             return VecDeque::new();
         }
-        VecDeque::from([sse::priming(EventId { route: self.route, number: 0 })])
+        VecDeque::from([sse::priming(self.place.after)])
     }
 
     /// Appends the next event; false when there will be none.
@@ -233,9 +236,9 @@ impl Reader {
         }
         if self.session.primes.load(Ordering::Relaxed) {
             // By now the priming event is on its way.
-            state.streams.told(self.route);
+            state.streams.told(self.place.after.route);
         }
-        match state.streams.next(self.route, self.number, cx.waker()) {
+        match state.streams.next(self.place.after.route, self.place.reader, cx.waker()) {
             None => Poll::Pending,
             Some(Next::End) => Poll::Ready(false),
             Some(Next::Event(id, body)) => {
@@ -254,6 +257,6 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.session.lock().streams.detach(self.route, self.number);
+        self.session.lock().streams.detach(self.place.after.route, self.place.reader);
     }
 }

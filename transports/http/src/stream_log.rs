@@ -35,6 +35,8 @@ pub(crate) struct Streams {
 pub(crate) struct Stream {
     /// Its POST still waits for the first message, which decides its form.
     undecided: bool,
+    /// Its POST's handler is there and will become its reader.
+    awaited: bool,
     /// The core has its request.
     handed_over: bool,
     /// The answer came first: there is no stream.
@@ -58,6 +60,14 @@ pub(crate) struct Stream {
 struct Attached {
     number: u64,
     link: Arc<Link>,
+}
+
+/// Where a reader begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number among the session's readers.
+    pub reader: u64,
+    pub after: EventId,
 }
 
 /// What a POST's handler learns.
@@ -102,7 +112,7 @@ impl Streams {
 
     pub fn begin(&mut self) -> u64 {
         self.routes += 1;
-        self.by_route.insert(self.routes, Stream { undecided: true, next: 1, unread: 1, ..Stream::default() });
+        self.by_route.insert(self.routes, Stream { undecided: true, awaited: true, next: 1, unread: 1, ..Stream::default() });
         self.routes
     }
 
@@ -134,7 +144,7 @@ impl Streams {
         }
         stream.unread_bytes += cost;
         stream.wake();
-        if stream.over && stream.reader.is_none() {
+        if stream.over && stream.reader.is_none() && !stream.awaited {
             self.note_ended(route);
         }
         self.trim();
@@ -143,7 +153,7 @@ impl Streams {
     /// The core lets the client poll.
     pub fn pause(&mut self, route: u64, retry_ms: u64) {
         let Some(stream) = self.by_route.get_mut(&route) else { return };
-        if stream.reader.is_some() || stream.undecided {
+        if stream.reader.is_some() || stream.awaited {
             stream.undecided = false;
             stream.pause = Some(retry_ms);
             stream.wake();
@@ -168,21 +178,22 @@ impl Streams {
         None
     }
 
-    /// The number of the new reader of a POST's own stream.
-    pub fn attach(&mut self, route: u64, link: Arc<Link>) -> Option<u64> {
+    /// A POST's own stream.
+    pub fn attach(&mut self, route: u64, link: Arc<Link>) -> Option<Place> {
         self.readers += 1;
         let stream = self.by_route.get_mut(&route)?;
+        stream.awaited = false;
         stream.reader = Some(Attached { number: self.readers, link });
-        Some(self.readers)
+        Some(Place { reader: self.readers, after: EventId { route, number: stream.unread - 1 } })
     }
 
     /// A GET: the stream that follows `last`, or without it the one that belongs to no request.
-    pub fn listen(&mut self, last: Option<EventId>, link: Arc<Link>) -> Result<(u64, u64), NoStream> {
+    pub fn listen(&mut self, last: Option<EventId>, link: Arc<Link>) -> Result<Place, NoStream> {
         let route = last.map_or(UNSOLICITED, |l| l.route);
         let stream = self.by_route.get_mut(&route).ok_or(NoStream::Unknown)?;
         if let Some(last) = last {
             let first_kept = stream.log.front().map_or(stream.next, |(n, _)| *n);
-            if stream.undecided || last.number >= stream.next || last.number + 1 < first_kept {
+            if stream.awaited || last.number >= stream.next || last.number + 1 < first_kept {
                 return Err(NoStream::Unknown);
             }
             stream.unread = last.number + 1;
@@ -195,7 +206,7 @@ impl Streams {
         stream.pause = None;
         self.readers += 1;
         stream.reader = Some(Attached { number: self.readers, link });
-        Ok((route, self.readers))
+        Ok(Place { reader: self.readers, after: EventId { route, number: stream.unread - 1 } })
     }
 
     pub fn next(&mut self, route: u64, reader: u64, waker: &Waker) -> Option<Next> {
@@ -270,7 +281,7 @@ impl Streams {
             let Some(stream) = self.by_route.get_mut(route).filter(|s| !s.over) else { continue };
             stream.over = true;
             stream.wake();
-            if stream.reader.is_none() && !stream.undecided {
+            if stream.reader.is_none() && !stream.awaited {
                 self.note_ended(*route);
             }
         }
@@ -278,7 +289,7 @@ impl Streams {
 
     /// Whether somebody waits or reads.
     pub fn is_used(&self) -> bool {
-        self.by_route.values().any(|s| s.reader.is_some() || s.undecided)
+        self.by_route.values().any(|s| s.reader.is_some() || s.awaited)
     }
 
     pub fn end_unsolicited(&mut self) {
@@ -350,3 +361,7 @@ impl Stream {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "stream_log_tests.rs"]
+mod tests;

@@ -37,7 +37,7 @@ fn links(server: &Server) {
         match link.phase() {
             (Phase::Head, since) if over(since, limits.head_timeout) => link.end(Ending::Now),
             (Phase::Body, since) if over(since, limits.body_timeout) => link.expire_body(),
-            (Phase::Idle, since) if over(since, limits.idle_connection) => link.end(Ending::Soon),
+            _ if link.idle_since().is_some_and(|since| over(since, limits.idle_connection)) => link.end(Ending::Soon),
             _ => {}
         }
     }

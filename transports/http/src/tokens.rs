@@ -30,7 +30,7 @@ pub enum TokenError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// Someone else could have read it.
-    #[error("{} can be read or written by others (mode {mode:o}); make new tokens in it if somebody may have, then run: chmod 600 {}", path.display(), path.display())]
+    #[error("{0} can be read or written by others (mode {mode:o}); make new tokens in it if somebody may have, then run: chmod 600 {0}", path.display())]
     Open { path: PathBuf, mode: u32 },
     /// It belongs to another user.
     #[error("{} belongs to another user; tokens are read only from a file of our own", path.display())]
@@ -159,9 +159,17 @@ impl Tokens {
         })
     }
 
-    /// The principal of a token that was presented. Takes the same time whether and where it is found.
+    /// The principal of a token that was presented. How much of it is right, and which one it is, the time doesn't tell.
     pub(crate) fn admit(&self, presented: &[u8]) -> Option<Arc<str>> {
         self.refresh();
+        // One that was made a moment ago isn't turned away.
+        self.find(presented).or_else(|| {
+            self.look();
+            self.find(presented)
+        })
+    }
+
+    fn find(&self, presented: &[u8]) -> Option<Arc<str>> {
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let known = self.known();
         let mut found = 0u32;
@@ -180,6 +188,10 @@ impl Tokens {
         if now < looked + LOOK_MS || self.looked_ms.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
+        self.look();
+    }
+
+    fn look(&self) {
         let stamp = std::fs::metadata(&self.path).ok().map(|m| stamp_of(&m));
         if stamp == self.known().stamp {
             return;

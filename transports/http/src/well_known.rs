@@ -12,10 +12,10 @@ pub(crate) const PREFIX: &str = "/.well-known/oauth-protected-resource";
 
 /// The document about the endpoint at `path`.
 pub(crate) fn document(doors: &Doors, headers: &HeaderMap, path: &str) -> Reply {
-    let Some(issuer) = &doors.authorization_server else { return replies::not_found() };
+    let issuer = &doors.authorization_server;
     let document = json!({
         "resource": format!("{}{path}", base(headers)),
-        "authorization_servers": [issuer],
+        "authorization_servers": issuer.as_slice(),
         "bearer_methods_supported": ["header"],
     });
     replies::json(200, Payload::bytes(document.to_string()))

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::signals::{asked_to_end, log_to_stderr};
 use super::{Failed, recording, runtime};
 use crate::edges::{Edges, Setting};
 use crate::environment::Place;
@@ -30,27 +31,4 @@ pub fn run(place: Place, record: Option<PathBuf>) -> Result<ExitCode, Failed> {
     })?;
     // Threads that wait for a hung compositor must not keep the process.
     std::process::exit(0);
-}
-
-/// SIGTERM, SIGINT or SIGHUP.
-async fn asked_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let wait = |kind| async move {
-        match signal(kind) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = wait(SignalKind::terminate()) => {}
-        () = wait(SignalKind::interrupt()) => {}
-        () = wait(SignalKind::hangup()) => {}
-    }
-}
-
-/// Warnings and errors only, and never a secret: stdout is the protocol's.
-fn log_to_stderr() {
-    let _ = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN).with_ansi(false).without_time().try_init();
 }

@@ -7,9 +7,12 @@ mod mcp;
 mod recording;
 mod recover;
 mod replay;
+mod serve;
 mod setup;
+mod signals;
 mod status;
 mod stop;
+mod token;
 mod tools;
 mod r#try;
 
@@ -49,12 +52,14 @@ impl Failed {
 pub fn run(cli: Cli) -> Result<ExitCode, Failed> {
     match cli.command {
         Command::Mcp { record } => mcp::run(Place::from_environment()?, record),
+        Command::Serve(options) => serve::run(Place::from_environment()?, options),
+        Command::Token { command } => token::run(&Place::from_environment()?, command),
         Command::Status { json } => status::run(Place::from_environment()?, json),
         Command::Stop => stop::stop(&Place::from_environment()?),
         Command::Resume => stop::resume(&Place::from_environment()?),
         Command::Recover => recover::run(&Place::from_environment()?),
         Command::Doctor { json } => doctor::run(Place::from_environment(), json),
-        Command::Setup { client, write_policy } => setup::run(&Place::from_environment()?, client, write_policy),
+        Command::Setup(wish) => setup::run(&Place::from_environment()?, &wish),
         Command::Tools { format, json } => tools::run(if json { Format::Json } else { format }),
         Command::Replay { files } => replay::run(&files),
         Command::Try { out, no_install } => r#try::run(out, no_install),

@@ -30,6 +30,11 @@ pub fn for_shell(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
+/// A word for a systemd unit's ExecStart, which replaces % and $.
+pub fn for_unit(word: &str) -> String {
+    format!("\"{}\"", word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$"))
+}
+
 /// sway replaces variables before the shell sees the word.
 fn in_sway(word: &str) -> String {
     for_shell(word).replace('$', "$$")
@@ -45,6 +50,7 @@ mod tests {
         assert_eq!(for_shell("/home/o'neil/my bin/deskhand"), r"'/home/o'\''neil/my bin/deskhand'");
         assert_eq!(for_shell(""), "''");
         assert_eq!(in_sway("/a$b/deskhand"), "'/a$$b/deskhand'");
+        assert_eq!(for_unit(r#"/my "bin"/a%b$c\d"#), r#""/my \"bin\"/a%%b$$c\\d""#);
         assert_eq!(quoted(r#"/a"b\c"#), r#""/a\"b\\c""#);
         assert!(niri("/x/deskhand").contains(r#"allow-when-locked=true"#));
         assert!(niri("/x/deskhand").contains(r#"{ spawn "/x/deskhand" "stop"; }"#));

@@ -29,6 +29,25 @@ pub fn configuration(client: Client, program: &str, forwarded: &[(&str, String)]
     }
 }
 
+/// For clients that connect to a running `deskhand serve`. The token itself isn't printed: terminals are shared.
+pub fn over_http(client: Client) -> String {
+    const URL: &str = "http://127.0.0.1:7333/mcp";
+    match client {
+        Client::ClaudeCode => format!(
+            "With `deskhand serve` running:\n\n    claude mcp add --scope user --transport http deskhand {URL} \\\n        --header \"Authorization: Bearer $(deskhand token)\"\n"
+        ),
+        Client::Codex => format!(
+            "# In ~/.codex/config.toml, and in the environment of Codex: export DESKHAND_TOKEN=\"$(deskhand token)\"\n\
+             [mcp_servers.deskhand]\nurl = {}\nbearer_token_env_var = \"DESKHAND_TOKEN\"\n",
+            quoted(URL)
+        ),
+        Client::Json => {
+            let server = json!({"type": "http", "url": URL, "headers": {"Authorization": "Bearer <what `deskhand token` prints>"}});
+            format!("{:#}\n", json!({"mcpServers": {"deskhand": server}}))
+        }
+    }
+}
+
 fn claude_code(program: &str) -> String {
     let shared = json!({"mcpServers": {"deskhand": {"type": "stdio", "command": program, "args": ["mcp"]}}});
     format!(

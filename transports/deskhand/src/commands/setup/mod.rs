@@ -3,41 +3,52 @@
 mod binds;
 mod clients;
 mod example;
+mod systemd;
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use deskhand_core::desktop::event::CompositorKind;
 
 use super::{Failed, print};
-use crate::cli::Client;
+use crate::cli::{Client, Setup};
 use crate::edges::compositor_kind;
 use crate::environment::Place;
 
-pub fn run(place: &Place, client: Option<Client>, write_policy: bool) -> Result<ExitCode, Failed> {
+pub fn run(place: &Place, wish: &Setup) -> Result<ExitCode, Failed> {
     let policy_file = place.paths("").policy_file().to_owned();
-    if write_policy {
-        print(&write(&policy_file)?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let program = this_program()?;
-    match client {
-        Some(client) => print(&clients::configuration(client, &program, &forwarded()))?,
-        None => print(&everything(place, &program, &policy_file))?,
-    }
+    let text = if wish.write_policy {
+        let written = write(&policy_file, &example::text())?;
+        format!("{written}{}", if written.starts_with("Wrote") { "A server reads it when it starts.\n" } else { "" })
+    } else if wish.systemd {
+        format!("# deskhand.service\n{}\n# deskhand.socket\n{}\n{}", systemd::service(&program), systemd::socket(), systemd::HOW)
+    } else if wish.write_systemd {
+        let units = place.config_home.join("systemd/user");
+        let service = write(&units.join("deskhand.service"), &systemd::service(&program))?;
+        let socket = write(&units.join("deskhand.socket"), systemd::socket())?;
+        format!("{service}{socket}{}", systemd::HOW)
+    } else {
+        match wish.client {
+            Some(client) if wish.http => clients::over_http(client),
+            Some(client) => clients::configuration(client, &program, &forwarded()),
+            None => everything(place, &program, &policy_file, wish.http),
+        }
+    };
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn everything(place: &Place, program: &str, policy_file: &Path) -> String {
+fn everything(place: &Place, program: &str, policy_file: &Path, http: bool) -> String {
     let binds = match compositor_kind(place) {
         Some(CompositorKind::Niri) => binds::niri(program),
         Some(CompositorKind::Sway) => binds::sway(program),
         None => format!("{}\n{}", binds::niri(program), binds::sway(program)),
     };
-    let client = |client| clients::configuration(client, program, &forwarded());
+    let client = |client| if http { clients::over_http(client) } else { clients::configuration(client, program, &forwarded()) };
     let parts = [
         ("1. A key that stops every agent at once", binds),
         ("2. The client: Claude Code", client(Client::ClaudeCode)),
@@ -73,8 +84,8 @@ fn forwarded() -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Writes the example unless there is a file; says which.
-fn write(path: &PathBuf) -> Result<String, Failed> {
+/// Writes it unless there is a file; says which.
+fn write(path: &Path, text: &str) -> Result<String, Failed> {
     let failed = |e: std::io::Error| Failed::File(format!("{} can't be written: {e}", path.display()));
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -82,10 +93,10 @@ fn write(path: &PathBuf) -> Result<String, Failed> {
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            return Ok(format!("There is a policy file already; {} was left as it is.\n", path.display()));
+            return Ok(format!("There is a file already; {} was left as it is.\n", path.display()));
         }
         Err(e) => return Err(failed(e)),
     };
-    file.write_all(example::text().as_bytes()).map_err(failed)?;
-    Ok(format!("Wrote {}; a server reads it when it starts.\n", path.display()))
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    Ok(format!("Wrote {}.\n", path.display()))
 }
