@@ -58,12 +58,12 @@ fn echo() -> Value {
     modern(call(1, "echo", json!({})), json!({}))
 }
 
-const YES: Result<Posted, (i64, bool)> = Ok(Posted::Modern { answered: true });
-const LEGACY: Result<Posted, (i64, bool)> = Ok(Posted::Legacy { answered: true });
-const QUIET: Result<Posted, (i64, bool)> = Ok(Posted::Legacy { answered: false });
+const YES: Verdict = Ok(Posted::Modern { answered: true });
+const LEGACY: Verdict = Ok(Posted::Legacy { answered: true });
+const QUIET: Verdict = Ok(Posted::Legacy { answered: false });
 
 /// All refusals are 400: their code, and whether they name the request.
-fn verdict(post: &Post, body: &[u8]) -> Result<Posted, (i64, bool)> {
+fn verdict(post: &Post, body: &[u8]) -> Verdict {
     post.inspect(body).map_err(|refusal| {
         assert_eq!(refusal.status, 400);
         let message: Value = serde_json::from_slice(&refusal.body.to_vec()).unwrap();
@@ -75,7 +75,9 @@ fn verdict(post: &Post, body: &[u8]) -> Result<Posted, (i64, bool)> {
     })
 }
 
-fn check(table: Vec<(&str, Post, Value, Result<Posted, (i64, bool)>)>) {
+type Verdict = Result<Posted, (i64, bool)>;
+
+fn check(table: Vec<(&str, Post, Value, Verdict)>) {
     for (what, post, body, expected) in table {
         assert_eq!(verdict(&post, body.to_string().as_bytes()), expected, "{what}: {post:?} {body}");
     }
