@@ -1,13 +1,27 @@
 //! Every trace replays, and twice the same; `UPDATE_TRACES=1` writes the exact ones anew.
 
-use deskhand_conformance::{toolset, traces};
+use std::path::PathBuf;
+
+use deskhand_conformance::traces;
+use deskhand_core::tools::toolset::Toolset;
 use deskhand_core::trace::{Trace, regenerate, replay};
+use deskhand_fixtures::FIXTURES;
+
+/// What the product has no use for is traced with the fixtures.
+fn toolset(name: &str) -> Option<&'static Toolset> {
+    if name == FIXTURES.name { Some(&FIXTURES) } else { deskhand_conformance::toolset(name) }
+}
+
+fn all() -> Vec<PathBuf> {
+    let (desktop, fixtures) = (traces("desktop"), traces("fixtures"));
+    assert!(desktop.len() >= 15 && fixtures.len() >= 2, "only {} traces were found", desktop.len() + fixtures.len());
+    [desktop, fixtures].concat()
+}
 
 #[test]
 fn every_trace_replays() {
     let update = std::env::var_os("UPDATE_TRACES").is_some();
-    let files = traces("desktop");
-    assert!(files.len() >= 15, "only {} traces were found", files.len());
+    let files = all();
     let mut wrong = Vec::new();
     for path in &files {
         let mut text = std::fs::read_to_string(path).unwrap();
@@ -30,7 +44,7 @@ fn every_trace_replays() {
 
 #[test]
 fn the_same_inputs_give_the_same_bytes() {
-    for path in traces("desktop") {
+    for path in all() {
         let text = std::fs::read_to_string(&path).unwrap();
         let (once, again) = (regenerate(&text, toolset).unwrap(), regenerate(&text, toolset).unwrap());
         assert!(once == again, "{}", path.display());

@@ -75,7 +75,7 @@ impl Origin {
 
 pub(crate) struct OpenCalls {
     pub last_call: u64,
-    pub requests: Vec<(Conn, Route, RequestId)>,
+    pub requests: Vec<(Return, RequestId)>,
 }
 
 pub(super) struct Claimed {
@@ -97,6 +97,11 @@ impl Calls {
 
     pub fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// Without the core's own housekeeping.
+    pub fn requests(&self) -> usize {
+        self.by_request.len()
     }
 
     pub fn of(&self, conn: Conn) -> usize {
@@ -141,7 +146,7 @@ impl Calls {
         for (id, call) in self.table {
             ops.extend(lock(&call.cx.slot).open.iter().map(|number| Op { call: id, number: *number }));
             if let Some(origin) = call.origin.filter(|o| o.reply_wanted) {
-                open.requests.push((call.cx.caller.conn, origin.route, origin.id));
+                open.requests.push((Return { conn: call.cx.caller.conn, route: origin.route, batch: origin.batch }, origin.id));
             }
         }
         (open, ops)
@@ -160,25 +165,29 @@ impl Calls {
 }
 
 impl Core {
-    /// Starts a call whose arguments fit the schema. A gate's refusal is answered at once.
-    pub(crate) fn start_call(&mut self, caller: Caller, args: Args, mut origin: Origin) {
-        let tool = args.tool();
-        let conn = caller.conn;
+    /// Whether a call whose arguments fit the schema may start. A refusal is answered at once.
+    pub(crate) fn passes_gate(&mut self, caller: &Caller, args: &Args, origin: &mut Origin) -> bool {
         if self.toolset.audited {
             origin.redacted = self.look(|w| {
                 let knows = (self.toolset.knows)(w);
-                crate::tools::redact::redacted(&args, knows.as_ref())
+                crate::tools::redact::redacted(args, knows.as_ref())
             });
         }
-        if let Err(refused) = self.gate(&caller, tool, &args) {
-            self.audit(&caller, &origin, self.now, &Err(refused.clone()));
-            self.answer(&caller, &origin, Map::new(), Err(refused));
-            return;
+        if let Err(refused) = self.gate(caller, args.tool(), args) {
+            self.audit(caller, origin, self.now, &Err(refused.clone()));
+            self.answer(caller, origin, Map::new(), Err(refused));
+            return false;
         }
+        true
+    }
+
+    pub(crate) fn start_call(&mut self, caller: Caller, args: Args, origin: Origin) {
+        let tool = args.tool();
+        let conn = caller.conn;
         self.calls.issued += 1;
         let id = CallId(self.calls.issued);
         self.calls.by_request.insert((conn, origin.id.clone()), id);
-        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        let cx = self.door(caller, id);
         let on_lane = tool.lease.on_lane();
         let mut call = Call {
             origin: Some(origin),
@@ -207,7 +216,7 @@ impl Core {
         self.calls.issued += 1;
         let id = CallId(self.calls.issued);
         self.calls.by_request.insert((caller.conn, origin.id.clone()), id);
-        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        let cx = self.door(caller, id);
         let future = Some(run(cx.clone()));
         let call = Call {
             origin: Some(origin),
@@ -222,6 +231,14 @@ impl Core {
         };
         self.calls.table.insert(id, call);
         self.calls.wake(id);
+    }
+
+    fn door(&self, caller: Caller, id: CallId) -> Cx {
+        // A request that waited for the start may begin after its client's last word.
+        let ended = self.connections.get(&caller.conn).is_some_and(|c| c.ended);
+        let cx = Cx::new(self.world.clone(), Arc::new(caller), id);
+        lock(&cx.slot).ending = ended;
+        cx
     }
 
     fn gate(&self, caller: &Caller, tool: &Tool, args: &Args) -> Result<(), Refused> {
@@ -347,9 +364,10 @@ impl Core {
                 Want::DesktopChanged => self.desktop_changed(),
                 Want::RaiseFence => self.raise_fence(),
                 Want::Ask { key, method, params } => self.send_ask(id, key, method, &params),
+                Want::Withdraw { key } => self.withdraw_ask(id, key),
                 Want::Log { level, logger, data } => self.log(id, level, &logger, &data),
                 Want::EndStream { retry_ms } => {
-                    if let Some((conn, route)) = self.calls.place(id) {
+                    if let Some((conn, route)) = self.calls.place(id).filter(|(conn, _)| self.connections.contains_key(conn)) {
                         self.put(Output::EndStream { conn, route, retry_ms });
                     }
                 }

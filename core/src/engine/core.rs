@@ -59,6 +59,18 @@ impl Default for Limits {
     }
 }
 
+/// What the core keeps for its clients. Once nothing is under way, only connections and subscriptions are left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub connections: usize,
+    pub calls: usize,
+    /// Requests to clients that wait for their answers.
+    pub asks: usize,
+    pub batches: usize,
+    /// `subscriptions/listen`, and resources that a session subscribed to.
+    pub subscriptions: usize,
+}
+
 /// How many steps one input may cause before something is surely wrong.
 const STEP_CAP: usize = 100_000;
 
@@ -155,6 +167,17 @@ impl Core {
     /// Calls of this connection that have no answer yet.
     pub fn in_flight(&self, conn: Conn) -> usize {
         self.calls.of(conn) + self.startup.of(conn)
+    }
+
+    pub fn kept(&self) -> Kept {
+        let of = |count: fn(&Connection) -> usize| self.connections.values().map(count).sum();
+        Kept {
+            connections: self.connections.len(),
+            calls: self.calls.requests(),
+            asks: self.asks.len(),
+            batches: of(|c| c.batches.len()),
+            subscriptions: of(|c| c.subscriptions.len() + c.legacy.as_ref().map_or(0, |l| l.subscribed.len())),
+        }
     }
 
     pub(crate) fn world_mut<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {

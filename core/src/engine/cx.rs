@@ -44,6 +44,8 @@ pub(crate) enum Want {
     DesktopChanged,
     RaiseFence,
     Ask { key: u32, method: &'static str, params: Value },
+    /// A question that the handler no longer waits for.
+    Withdraw { key: u32 },
     Log { level: Level, logger: String, data: Value },
     EndStream { retry_ms: u64 },
     ListChanged(ListKind),

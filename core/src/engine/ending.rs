@@ -178,11 +178,12 @@ impl Core {
     pub(crate) fn tell_ending(&mut self, conn: Conn) {
         for id in self.calls_of(conn) {
             let Some(call) = self.calls.table.get(&id) else { continue };
-            let keys: Vec<u32> = {
+            let (keys, asking): (Vec<u32>, Vec<u32>) = {
                 let mut slot = lock(&call.cx.slot);
                 slot.ending = true;
-                slot.ends.iter().copied().collect()
+                (slot.ends.iter().copied().collect(), slot.asking.iter().copied().collect())
             };
+            self.asks_ended(id, &asking);
             for key in keys {
                 self.wait_over(id, key);
             }

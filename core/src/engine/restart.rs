@@ -7,7 +7,6 @@ use super::io::Output;
 use super::random::Random;
 use super::timers::Timers;
 use crate::lease::rules::{State, Table};
-use crate::protocol::asking::Asks;
 use crate::protocol::listing::Listings;
 use crate::protocol::state::States;
 use crate::rpc::body::error_response;
@@ -17,19 +16,16 @@ impl Core {
     /// Answers what was in flight with an internal error, revokes the lease, and goes on with fresh randomness.
     pub fn restart(&mut self, seed: [u8; 32]) {
         let error = RpcError::new(INTERNAL_ERROR, "Internal error: the server met a bug of its own and started anew; leases are revoked, what was pressed is released");
+        self.withdraw_all_asks();
         let (answers, ops) = std::mem::take(&mut self.calls).into_open();
         // What was answered stays answered; what wasn't started yet never is.
         self.outputs.retain(|output| !matches!(output, Output::Start { .. }));
         self.timers = Timers::default();
         self.calls = Calls::starting_after(answers.last_call);
         self.listings = Listings::new(self.toolset);
-        for connection in self.connections.values_mut() {
-            connection.batches.clear();
-        }
         {
             let mut world = lock(&self.world);
             world.random = Random::new(seed);
-            self.asks = Asks::default();
             self.states = States::new(&world.random);
             // A lock may be out without a lease (one that was being taken or given back), so it is given back in any case.
             world.lease = Table { state: State::Releasing, idle_ms: world.lease.idle_ms };
@@ -39,9 +35,10 @@ impl Core {
             self.put(Output::Cancel { op });
         }
         let waiting = self.startup.take();
-        for (conn, route, id) in answers.requests.into_iter().chain(waiting) {
-            self.put(Output::Send { conn, route, body: error_response(Some(&id), &error) });
+        for (to, id) in answers.requests.into_iter().chain(waiting) {
+            self.reply(to.conn, to.route, to.batch, Some(error_response(Some(&id), &error)));
         }
+        self.end_batches();
         self.give_back = true;
         self.begin_startup(self.now);
         self.settle();

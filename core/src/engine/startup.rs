@@ -32,6 +32,12 @@ struct Held {
     params: Option<Box<RawValue>>,
 }
 
+impl Held {
+    fn len(&self) -> usize {
+        self.params.as_ref().map_or(0, |p| p.get().len())
+    }
+}
+
 /// What was told at least once, be it that it isn't there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
@@ -57,18 +63,25 @@ impl Startup {
 
     pub fn forget(&mut self, conn: Conn) {
         self.held.retain(|h| h.to.conn != conn);
+        self.recount();
+    }
+
+    fn recount(&mut self) {
+        self.bytes = self.held.iter().map(Held::len).sum();
     }
 
     /// Forgets a waiting request; where its answer would have gone.
     pub fn cancel(&mut self, conn: Conn, id: &RequestId) -> Option<Return> {
         let at = self.held.iter().position(|h| h.to.conn == conn && h.id == *id)?;
-        self.held.remove(at).map(|h| h.to)
+        let to = self.held.remove(at).map(|h| h.to);
+        self.recount();
+        to
     }
 
     /// After a bug: those who wait are answered otherwise.
-    pub fn take(&mut self) -> Vec<(Conn, Route, RequestId)> {
+    pub fn take(&mut self) -> Vec<(Return, RequestId)> {
         self.bytes = 0;
-        self.held.drain(..).map(|h| (h.to.conn, h.to.route, h.id)).collect()
+        self.held.drain(..).map(|h| (h.to, h.id)).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Asking the client: by requests to it in the legacy era, by `input_required` in the modern one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -44,10 +44,18 @@ pub(crate) struct Asks {
     open: BTreeMap<(Conn, u64), (CallId, u32)>,
 }
 
+impl Asks {
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AskFailed {
     Abandoned(Reason),
     Client(String),
+    /// The client's input is over.
+    Ended,
 }
 
 impl Ask {
@@ -172,11 +180,15 @@ impl Cx {
                 (key, ask, asking)
             })
             .collect();
+        let until = self.now() + ANSWER_MS;
         let mut answers = Map::new();
         for (key, ask, asking) in open {
-            let answer = match select(asking, self.sleep(ANSWER_MS)).await {
+            let answer = match select(asking, self.sleep(until.saturating_sub(self.now()))).await {
                 Either::First(Ok(answer)) => answer,
                 Either::First(Err(AskFailed::Client(why))) => return Err(Refused::Plain(format!("the client answered {} with an error: {why}", ask.method()))),
+                Either::First(Err(AskFailed::Ended)) => {
+                    return Err(Refused::Plain(format!("the client ended its input, so {} can't be answered; keep it open until the call is answered", ask.method())));
+                }
                 Either::First(Err(AskFailed::Abandoned(reason))) | Either::Second(Err(reason)) => return Err(self.stopped(reason)),
                 Either::Second(Ok(())) => {
                     return Err(Refused::Plain(format!("the client left {} unanswered for {} minutes; call again when someone can answer", ask.method(), ANSWER_MS / 60_000)));
@@ -195,6 +207,8 @@ impl Cx {
         let key = slot.key();
         if let Some(reason) = slot.abandoned {
             slot.answered.insert(key, Err(AskFailed::Abandoned(reason)));
+        } else if slot.ending {
+            slot.answered.insert(key, Err(AskFailed::Ended));
         } else {
             slot.asking.insert(key);
             slot.wanted.push_back(Want::Ask { key, method: ask.method(), params: ask.params() });
@@ -220,6 +234,17 @@ impl Future for Asking {
     }
 }
 
+impl Drop for Asking {
+    /// The handler went on without the answer.
+    fn drop(&mut self) {
+        let mut slot = lock(&self.slot);
+        slot.answered.remove(&self.key);
+        if slot.asking.remove(&self.key) {
+            slot.wanted.push_back(Want::Withdraw { key: self.key });
+        }
+    }
+}
+
 impl Revision {
     fn has_input_required(self) -> bool {
         self.is_modern()
@@ -229,6 +254,9 @@ impl Revision {
 impl Core {
     pub(crate) fn send_ask(&mut self, call: CallId, key: u32, method: &'static str, params: &Value) {
         let Some((conn, route)) = self.calls.place(call) else { return };
+        if !self.connections.contains_key(&conn) {
+            return self.calls.answer(call, key, Err(AskFailed::Ended));
+        }
         self.asks.issued += 1;
         let number = self.asks.issued;
         self.asks.open.insert((conn, number), (call, key));
@@ -249,13 +277,38 @@ impl Core {
 
     /// What a call still asks is withdrawn.
     pub(crate) fn withdraw_asks(&mut self, call: CallId) {
-        let withdrawn: Vec<(Conn, u64)> = self.asks.open.iter().filter(|(_, (of, _))| *of == call).map(|(place, _)| *place).collect();
+        self.withdraw(call, |_| true);
+    }
+
+    pub(crate) fn withdraw_ask(&mut self, call: CallId, key: u32) {
+        self.withdraw(call, |other| other == key);
+    }
+
+    fn withdraw(&mut self, call: CallId, which: impl Fn(u32) -> bool) {
+        let withdrawn: Vec<(Conn, u64)> = self.asks.open.iter().filter(|(_, (of, key))| *of == call && which(*key)).map(|(place, _)| *place).collect();
+        let place = self.calls.place(call);
         for (conn, number) in withdrawn {
             self.asks.open.remove(&(conn, number));
-            if let Some((conn, route)) = self.calls.place(call).or(Some((conn, crate::engine::io::Route(0)))) {
-                let params = json!({"requestId": number, "reason": "the call that asked this is over"});
-                self.put(Output::Send { conn, route, body: notification("notifications/cancelled", &params) });
-            }
+            // Whoever is gone needs no word.
+            let Some((_, route)) = place.filter(|_| self.connections.contains_key(&conn)) else { continue };
+            let params = json!({"requestId": number, "reason": "the call that asked this is over"});
+            self.put(Output::Send { conn, route, body: notification("notifications/cancelled", &params) });
+        }
+    }
+
+    /// Numbers go on after it, so that a late answer finds nobody.
+    pub(crate) fn withdraw_all_asks(&mut self) {
+        let calls: BTreeSet<CallId> = self.asks.open.values().map(|(call, _)| *call).collect();
+        for call in calls {
+            self.withdraw_asks(call);
+        }
+    }
+
+    /// Nobody will answer any more.
+    pub(crate) fn asks_ended(&mut self, call: CallId, keys: &[u32]) {
+        self.asks.open.retain(|_, (of, key)| *of != call || !keys.contains(key));
+        for key in keys {
+            self.calls.answer(call, *key, Err(AskFailed::Ended));
         }
     }
 }

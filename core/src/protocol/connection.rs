@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     pub batches: BTreeMap<u64, Batch>,
     pub batches_issued: u64,
     pub subscriptions: BTreeMap<RequestId, Subscription>,
+    /// The client's input is over; answers are still read.
+    pub ended: bool,
 }
 
 /// What `initialize` settled.
@@ -47,7 +49,7 @@ impl Core {
             return;
         }
         let connection =
-            Connection { principal, carriage, legacy: None, batches: BTreeMap::new(), batches_issued: 0, subscriptions: BTreeMap::new() };
+            Connection { principal, carriage, legacy: None, batches: BTreeMap::new(), batches_issued: 0, subscriptions: BTreeMap::new(), ended: false };
         self.connections.insert(conn, connection);
     }
 
@@ -57,6 +59,9 @@ impl Core {
     }
 
     pub(crate) fn input_ended(&mut self, conn: Conn) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.ended = true;
+        }
         self.tell_ending(conn);
     }
 
@@ -86,6 +91,17 @@ impl Core {
         open.missing = open.missing.saturating_sub(1);
         open.answers.extend(body);
         self.close_batch_if_whole(conn, batch);
+    }
+
+    /// After a bug: what a batch has by now is all that it gets.
+    pub(crate) fn end_batches(&mut self) {
+        let open: Vec<(Conn, u64)> = self.connections.iter().flat_map(|(conn, c)| c.batches.keys().map(|number| (*conn, *number))).collect();
+        for (conn, number) in open {
+            if let Some(batch) = self.connections.get_mut(&conn).and_then(|c| c.batches.get_mut(&number)) {
+                batch.missing = 0;
+            }
+            self.close_batch_if_whole(conn, number);
+        }
     }
 
     pub(crate) fn close_batch_if_whole(&mut self, conn: Conn, batch: u64) {

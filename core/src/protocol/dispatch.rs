@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use super::asking::Capabilities;
 use super::connection::Batch;
@@ -28,7 +28,6 @@ pub(crate) struct Who {
     pub capabilities: Capabilities,
     pub log_level: Option<Level>,
     pub progress_token: Option<Value>,
-    pub given: Option<Arc<Map<String, Value>>>,
 }
 
 /// Where a request's answer goes.
@@ -67,6 +66,10 @@ impl Core {
             None
         };
         if let Some(why) = refused {
+            // Over HTTP one without requests was accepted already, and nothing waits for an answer.
+            if !is_answered(members) {
+                return;
+            }
             self.put(Output::Send { conn, route, body: error_response(None, &RpcError::invalid_request(why)) });
             return;
         }
@@ -77,8 +80,7 @@ impl Core {
         connection.batches.insert(number, Batch { route, missing: 1, answers: Vec::new() });
         for member in members {
             let message = read_one(member.get());
-            let answered = matches!(message, Message::Request { .. } | Message::Invalid { .. });
-            if answered && let Some(batch) = self.connections.get_mut(&conn).and_then(|c| c.batches.get_mut(&number)) {
+            if message.is_answered() && let Some(batch) = self.connections.get_mut(&conn).and_then(|c| c.batches.get_mut(&number)) {
                 batch.missing += 1;
             }
             let to = Return { conn, route, batch: Some(number) };
@@ -101,6 +103,7 @@ impl Core {
             },
             Message::Notification { method, params } => self.notification(to.conn, &method, params),
             Message::Response { id, outcome } => self.answered(to.conn, &id, outcome),
+            Message::InvalidAnswer { .. } => {}
             Message::Invalid { id, error } => self.fail(to, id.as_ref(), &error),
         }
     }
@@ -145,7 +148,6 @@ impl Core {
             capabilities: Capabilities::read(meta.and_then(|m| m.client_capabilities.as_ref())),
             log_level: meta.and_then(|m| m.log_level.as_ref()).and_then(Level::parse),
             progress_token: params.progress_token(),
-            given: None,
         };
         match method {
             "server/discover" => Ok(Some(self.discover(revision))),
@@ -176,7 +178,6 @@ impl Core {
             capabilities: legacy.capabilities,
             log_level: Some(legacy.log_level),
             progress_token: params.progress_token(),
-            given: None,
         };
         match method {
             "tools/list" => self.list_tools(&params, who.revision).map(Some),
@@ -231,10 +232,10 @@ impl Core {
         if let Some(retired) = retired {
             arguments = Some(with_retired(arguments, retired.arguments));
         }
-        let binding = self.binding(&who, params, "tools/call", tool.name, arguments.as_ref().unwrap_or(&Value::Null));
-        let who = self.with_given(to.conn, who, params, binding.as_ref())?;
-        let caller = self.caller(to.conn, who);
-        let origin = Origin { binding, ..Origin::new(id.clone(), to, Some(tool)) };
+        let none = json!({});
+        let binding = self.binding(&who, params, "tools/call", tool.name, arguments.as_ref().unwrap_or(&none));
+        let mut caller = self.caller(to.conn, who);
+        let mut origin = Origin { binding, ..Origin::new(id.clone(), to, Some(tool)) };
         let args = match self.listings.validator(tool).and_then(|v| v.check(arguments)) {
             Ok(args) => args,
             Err(refused) => {
@@ -246,14 +247,18 @@ impl Core {
             self.answer(&caller, &origin, Map::new(), Err((self.toolset.busy)()));
             return Ok(());
         }
+        if !self.passes_gate(&caller, &args, &mut origin) {
+            return Ok(());
+        }
+        self.take_given(&mut caller, params, origin.binding.as_ref())?;
         self.start_call(caller, args, origin);
         Ok(())
     }
 
     pub(super) fn caller(&self, conn: Conn, who: Who) -> Caller {
         let principal = self.connections.get(&conn).map(|c| c.principal.clone()).unwrap_or_default();
-        let Who { revision, label, capabilities, log_level, progress_token, given } = who;
-        Caller { conn, principal, label, revision, progress_token, capabilities, log_level, given }
+        let Who { revision, label, capabilities, log_level, progress_token } = who;
+        Caller { conn, principal, label, revision, progress_token, capabilities, log_level, given: None }
     }
 
     pub(super) fn is_busy(&self, caller: &Caller) -> bool {
@@ -271,27 +276,32 @@ impl Core {
         (who.revision.is_modern() && (may_ask || is_retry)).then(|| super::state::binding(method, subject, arguments))
     }
 
-    /// Takes what a retry brings. What came before is in the state, so it must be ours.
-    pub(super) fn with_given(&mut self, conn: Conn, mut who: Who, params: &Params, binding: Option<&Binding>) -> Result<Who, RpcError> {
-        let Some(binding) = binding else { return Ok(who) };
+    /// Takes what a retry brings. What came before is in the state, so it must be ours. It is used up by this: what
+    /// refuses a request that may be sent again as it is (a bound, a gate) comes before.
+    pub(super) fn take_given(&mut self, caller: &mut Caller, params: &Params, binding: Option<&Binding>) -> Result<(), RpcError> {
+        let Some(binding) = binding else { return Ok(()) };
+        let responses = match &params.input_responses {
+            None => None,
+            Some(Value::Object(responses)) => Some(responses.clone()),
+            Some(_) => return Err(RpcError::invalid_params("Invalid params: inputResponses must be an object")),
+        };
         let mut given = match &params.request_state {
             None => Map::new(),
-            Some(Value::String(state)) => {
-                let principal = self.connections.get(&conn).map(|c| c.principal.clone()).unwrap_or_default();
-                self.states
-                    .open(self.now, &principal, binding, state)
-                    .map_err(|why| RpcError::invalid_params(format!("Invalid params: requestState is refused: {why}; send the request anew without it")))?
-            }
+            Some(Value::String(state)) => self
+                .states
+                .open(self.now, &caller.principal, binding, state)
+                .map_err(|why| RpcError::invalid_params(format!("Invalid params: requestState is refused: {why}; send the request anew without it")))?,
             Some(_) => return Err(RpcError::invalid_params("Invalid params: requestState must be a string")),
         };
-        match &params.input_responses {
-            None => {}
-            Some(Value::Object(responses)) => given.extend(responses.clone()),
-            Some(_) => return Err(RpcError::invalid_params("Invalid params: inputResponses must be an object")),
-        }
-        who.given = (!given.is_empty()).then(|| Arc::new(given));
-        Ok(who)
+        given.extend(responses.unwrap_or_default());
+        caller.given = (!given.is_empty()).then(|| Arc::new(given));
+        Ok(())
     }
+}
+
+/// Whether something in a batch, or a batch without anything, is to be answered.
+pub(super) fn is_answered(members: &[&RawValue]) -> bool {
+    members.is_empty() || members.iter().any(|member| read_one(member.get()).is_answered())
 }
 
 fn with_retired(arguments: Option<Value>, extra: &str) -> Value {

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::dispatch::is_answered;
 use super::params::Params;
 use super::revision::Revision;
 use crate::rpc::body::{Body, Nature, error_response, error_without_id};
 use crate::rpc::error::{HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError, UNSUPPORTED_VERSION, shortened};
 use crate::rpc::id::RequestId;
-use crate::rpc::message::{Incoming, Message, read, read_one};
+use crate::rpc::message::{Incoming, Message, read};
 use crate::tools::schema::mirrored_headers;
 use crate::tools::toolset::Toolset;
 
@@ -71,11 +72,9 @@ pub fn inspect(toolset: &'static Toolset, head: &Head, body: &[u8]) -> Result<Po
         Incoming::Batch(_) if header_is_modern => {
             Err(refused(None, &RpcError::invalid_request("Invalid Request: batches exist in revision 2025-03-26 only")))
         }
-        Incoming::Batch(members) => {
-            let answered = members.is_empty() || members.iter().any(|m| matches!(read_one(m.get()), Message::Request { .. } | Message::Invalid { .. }));
-            in_session(head, named, answered)
-        }
+        Incoming::Batch(members) => in_session(head, named, is_answered(&members)),
         Incoming::Single(Message::Invalid { id, error }) => Err(refused(id.as_ref(), &error)),
+        Incoming::Single(Message::InvalidAnswer { error }) => Err(refused(None, &error)),
         Incoming::Single(Message::Request { id, method, params }) => request(toolset, head, named, &id, &method, params).map_err(|(error, id)| refused(id, &error)),
         Incoming::Single(Message::Notification { params, .. }) => {
             let names_modern = Params::read(params).is_ok_and(|p| p.names_revision());
@@ -182,7 +181,11 @@ fn says(said: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => said == text,
         Value::Bool(flag) => said == if *flag { "true" } else { "false" },
-        Value::Number(number) => said == number.to_string() || said.parse::<f64>().is_ok_and(|said| number.as_f64() == Some(said)),
+        Value::Number(number) => match (said.parse::<i128>(), number.to_string().parse::<i128>()) {
+            // Beyond 2^53 different integers are the same float.
+            (Ok(said), Ok(number)) => said == number,
+            _ => said.parse::<f64>().is_ok_and(|said| number.as_f64() == Some(said)),
+        },
         _ => false,
     }
 }

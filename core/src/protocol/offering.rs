@@ -4,9 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::dispatch::{Return, Who};
 use super::params::Params;
-use crate::engine::caller::Caller;
+use super::state::Binding;
 use crate::engine::calls::Origin;
 use crate::engine::core::Core;
+use crate::engine::cx::Cx;
 use crate::engine::io::Conn;
 use crate::rpc::body::{Body, value_body};
 use crate::rpc::error::{RpcError, shortened};
@@ -56,12 +57,13 @@ impl ListKind {
 
 impl Level {
     pub fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
+        // Serde would take an object of one member for a variant too.
+        serde_json::from_value(value.clone()).ok().filter(|_| value.is_string())
     }
 }
 
 /// A URI longer than this names nothing here.
-const URI_LIMIT: usize = 8 << 10;
+pub(super) const URI_LIMIT: usize = 8 << 10;
 
 impl Core {
     /// The methods of both eras that only some toolsets have. `Ok(None)`: the answer comes later.
@@ -74,25 +76,23 @@ impl Core {
                     Some(Value::String(cursor)) => Some(cursor.clone()),
                     Some(_) => return Err(RpcError::invalid_params("Invalid params: cursor must be a string")),
                 };
-                self.start_offer(to, id, who, None, |cx| (resources.list)(cx, cursor))
+                self.start_offer(to, id, who, params, None, |cx| (resources.list)(cx, cursor))
             }
             ("resources/templates/list", Some(resources), _) => self.list_templates(params, &who, resources).map(Some),
             ("resources/read", Some(resources), _) => {
                 let uri = uri_of(params, method)?;
                 let binding = self.binding(&who, params, method, &uri, &Value::Null);
-                let who = self.with_given(to.conn, who, params, binding.as_ref())?;
-                self.start_offer(to, id, who, binding, |cx| (resources.read)(cx, uri))
+                self.start_offer(to, id, who, params, binding, |cx| (resources.read)(cx, uri))
             }
             ("prompts/list", ..) if !toolset.prompts.is_empty() => self.list_prompts(params, &who).map(Some),
             ("prompts/get", ..) if !toolset.prompts.is_empty() => {
                 let (prompt, arguments) = self.find_prompt(params)?;
                 let binding = self.binding(&who, params, method, prompt.name, &Value::Object(arguments.clone()));
-                let who = self.with_given(to.conn, who, params, binding.as_ref())?;
-                self.start_offer(to, id, who, binding, |cx| (prompt.run)(cx, arguments))
+                self.start_offer(to, id, who, params, binding, |cx| (prompt.run)(cx, arguments))
             }
             ("completion/complete", _, Some(complete)) => {
                 let ask = completion_ask(params)?;
-                self.start_offer(to, id, who, None, |cx| complete(cx, ask))
+                self.start_offer(to, id, who, params, None, |cx| complete(cx, ask))
             }
             _ => Err(RpcError::method_not_found(method)),
         }
@@ -130,14 +130,23 @@ impl Core {
     }
 
     /// Starts a handler that isn't a tool's: beside the lane, without gate and audit.
-    fn start_offer(&mut self, to: Return, id: &RequestId, who: Who, binding: Option<super::state::Binding>, run: impl FnOnce(crate::engine::cx::Cx) -> HandlerFuture) -> Result<Option<Body>, RpcError> {
+    fn start_offer(
+        &mut self,
+        to: Return,
+        id: &RequestId,
+        who: Who,
+        params: &Params,
+        binding: Option<Binding>,
+        run: impl FnOnce(Cx) -> HandlerFuture,
+    ) -> Result<Option<Body>, RpcError> {
         if self.is_in_flight(to.conn, id) {
             return Err(RpcError::invalid_request("Invalid Request: a request with this id is still in flight"));
         }
-        let caller: Caller = self.caller(to.conn, who);
+        let mut caller = self.caller(to.conn, who);
         if self.is_busy(&caller) {
             return Err(RpcError::invalid_request("Invalid Request: too many requests are in flight; wait for answers before sending more"));
         }
+        self.take_given(&mut caller, params, binding.as_ref())?;
         let origin = Origin { binding, ..Origin::new(id.clone(), to, None) };
         self.start_beside(caller, origin, run);
         Ok(None)

@@ -10,6 +10,7 @@ use crate::engine::core::Core;
 use crate::rpc::body::{Body, error_response, push_json, push_json_string, response};
 use crate::rpc::error::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};
 use crate::protocol::asking::Ask;
+use crate::protocol::revision::Revision;
 use crate::tools::content::{Block, Contents, ContentsBody};
 use crate::tools::facts::{Facts, Refused};
 use crate::tools::offers::{Completion, Product, PromptMessages, ResourcePage};
@@ -223,6 +224,7 @@ fn image_block(image: &EncodedImage) -> Block {
 
 /// JSON in pieces: what is base64 already stays the piece that it is.
 struct Writer {
+    revision: Revision,
     body: Body,
     out: Vec<u8>,
 }
@@ -234,7 +236,7 @@ impl Writer {
         if caller.revision.has_result_type() {
             out.extend_from_slice(b"\"resultType\":\"complete\",");
         }
-        Self { body: Body::default(), out }
+        Self { revision: caller.revision, body: Body::default(), out }
     }
 
     /// The members of an object, without its braces.
@@ -253,12 +255,14 @@ impl Writer {
 
     fn block(&mut self, block: &Block) {
         match block {
-            Block::Text(text) => {
-                self.out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                push_json_string(&mut self.out, text);
-                self.out.push(b'}');
-            }
+            Block::Text(text) => self.text(text),
             Block::Image { mime, base64 } => self.media("image", mime, base64),
+            // What a revision doesn't know would make a strict client refuse the whole result.
+            Block::Audio { mime, .. } if !self.revision.has_audio() => self.text(&format!("[{mime}: the client's revision of the protocol carries no audio]")),
+            Block::Link(resource) if !self.revision.has_resource_links() => {
+                let field = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
+                self.text(&format!("{}: {}", field("name"), field("uri")));
+            }
             Block::Audio { mime, base64 } => self.media("audio", mime, base64),
             Block::Resource(contents) => {
                 self.out.extend_from_slice(b"{\"type\":\"resource\",\"resource\":");
@@ -271,6 +275,12 @@ impl Writer {
                 self.out.push(b'}');
             }
         }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+        push_json_string(&mut self.out, text);
+        self.out.push(b'}');
     }
 
     fn media(&mut self, kind: &str, mime: &str, base64: &Bytes) {

@@ -49,6 +49,14 @@ impl Revision {
         self >= V2025_03_26
     }
 
+    pub fn has_audio(self) -> bool {
+        self >= V2025_03_26
+    }
+
+    pub fn has_resource_links(self) -> bool {
+        self >= V2025_06_18
+    }
+
     pub fn has_structured_content(self) -> bool {
         self >= V2025_06_18
     }

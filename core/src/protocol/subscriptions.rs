@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::connection::Legacy;
 use super::dispatch::Return;
-use super::offering::ListKind;
+use super::offering::{ListKind, URI_LIMIT};
 use super::params::Params;
 use super::revision::Revision;
 use crate::engine::core::Core;
@@ -61,7 +61,9 @@ impl Core {
         };
         let kinds = [ListKind::Tools, ListKind::Prompts, ListKind::Resources].into_iter().filter(|kind| asked(*kind) && has(*kind)).collect();
         let uris: BTreeSet<String> = match filter.get("resourceSubscriptions") {
-            Some(Value::Array(uris)) if self.toolset.resources.is_some_and(|r| r.subscribe) => uris.iter().filter_map(Value::as_str).map(str::to_string).collect(),
+            Some(Value::Array(uris)) if self.toolset.resources.is_some_and(|r| r.subscribe) => {
+                uris.iter().filter_map(Value::as_str).filter(|uri| uri.len() <= URI_LIMIT).map(str::to_string).collect()
+            }
             _ => BTreeSet::new(),
         };
         let bound = self.limits.subscribed_resources;

@@ -1,6 +1,7 @@
 //! Reading one JSON text as a JSON-RPC message.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -16,7 +17,16 @@ pub enum Message<'a> {
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// An answer to a request of ours.
     Response { id: RequestId, outcome: Result<&'a RawValue, &'a RawValue> },
+    /// Meant as an answer and not readable as one. An answer is never answered: over HTTP its status tells, elsewhere nothing.
+    InvalidAnswer { error: RpcError },
     Invalid { id: Option<RequestId>, error: RpcError },
+}
+
+impl Message<'_> {
+    /// Whether its sender waits for an answer.
+    pub fn is_answered(&self) -> bool {
+        matches!(self, Self::Request { .. } | Self::Invalid { .. })
+    }
 }
 
 #[derive(Deserialize)]
@@ -73,8 +83,11 @@ pub fn read_one(text: &str) -> Message<'_> {
     }
     let envelope: Envelope = match serde_json::from_str(text) {
         Ok(envelope) => envelope,
-        Err(e) => return Message::Invalid { id: salvage_id(text), error: what_is_wrong(text, &e) },
+        Err(e) => return unreadable(text, &e),
     };
+    if envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some()) {
+        return answer(&envelope);
+    }
     let invalid = |id: Option<RequestId>, why: &str| Message::Invalid { id, error: RpcError::invalid_request(format!("Invalid Request: {why}")) };
     let id = match envelope.id {
         None => None,
@@ -91,20 +104,37 @@ pub fn read_one(text: &str) -> Message<'_> {
     {
         return invalid(id, "params must be an object");
     }
-    let outcome = match (envelope.result, envelope.error) {
-        (Some(result), None) => Some(Ok(result)),
-        (None, Some(error)) => Some(Err(error)),
-        _ => None,
-    };
     match (envelope.method, id) {
         (Some(method), Some(id)) => Message::Request { id, method, params: envelope.params },
         (Some(method), None) => Message::Notification { method, params: envelope.params },
-        (None, Some(id)) => match outcome {
-            Some(outcome) => Message::Response { id, outcome },
-            None => invalid(Some(id), "method is missing"),
-        },
-        (None, None) => invalid(None, "method is missing"),
+        (None, id) => invalid(id, "method is missing"),
     }
+}
+
+/// An answer with a result and an error too is an error: nobody knows which of them holds.
+fn answer<'a>(envelope: &Envelope<'a>) -> Message<'a> {
+    let outcome = match (envelope.result, envelope.error) {
+        (_, Some(error)) => Err(error),
+        (Some(result), None) => Ok(result),
+        (None, None) => return invalid_answer("it has neither result nor error"),
+    };
+    match envelope.id.and_then(|raw| RequestId::parse(raw.get())) {
+        _ if envelope.jsonrpc.as_deref() != Some("2.0") => invalid_answer("jsonrpc must be \"2.0\""),
+        Some(id) => Message::Response { id, outcome },
+        None => invalid_answer("its id is none of a request of this server"),
+    }
+}
+
+fn invalid_answer(why: &str) -> Message<'static> {
+    Message::InvalidAnswer { error: RpcError::invalid_request(format!("Invalid Request: an answer that can't be read: {why}")) }
+}
+
+fn unreadable<'a>(text: &str, first: &serde_json::Error) -> Message<'a> {
+    let members: BTreeMap<Cow<str>, IgnoredAny> = serde_json::from_str(text).unwrap_or_default();
+    if !members.contains_key("method") && (members.contains_key("result") || members.contains_key("error")) {
+        return invalid_answer("a member is there twice, or is of a wrong type");
+    }
+    Message::Invalid { id: salvage_id(text), error: what_is_wrong(text, first) }
 }
 
 fn what_is_wrong(text: &str, first: &serde_json::Error) -> RpcError {
@@ -164,6 +194,28 @@ mod tests {
             Incoming::Single(Message::Request { .. } | Message::Invalid { .. }) => {}
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_is_meant_as_an_answer_is_never_an_invalid_request() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":{},"result":null}"#,
+            r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
+            r#"{"id":1,"error":null}"#,
+            r#"{"jsonrpc":2,"id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{},"error":{},"params":[]}"#,
+        ] {
+            assert!(matches!(read_one(text), Message::InvalidAnswer { .. }), "{text}: {:?}", read_one(text));
+        }
+        let both = read_one(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}"#);
+        assert!(matches!(both, Message::Response { outcome: Err(_), .. }), "{both:?}");
+        let request = read_one(r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#);
+        assert!(matches!(request, Message::Request { .. }), "{request:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::mask::Masks;
 use crate::protocol::connection::is_known_client;
+use crate::protocol::offering::Level;
 use crate::protocol::params::client_label;
 use crate::tools::declare::{Arg, Audit, Kind, Known};
 use crate::tools::redact::Knows;
@@ -21,9 +22,10 @@ pub(super) struct Context<'a> {
 
 /// Words of the protocol, and of the messages' own structure.
 const WORDS: &[&str] = &[
-    "_meta", "annotations", "arguments", "capabilities", "clientInfo", "cursor", "elicitation", "experimental", "form", "listChanged", "name", "notifications", "prompts",
-    "protocolVersion", "reason", "requestId", "resources", "roots", "sampling", "subscribe", "title", "tools", "toolsListChanged", "promptsListChanged",
-    "resourcesListChanged", "progressToken", "url", "version", "websiteUrl", "io.modelcontextprotocol/clientCapabilities", "io.modelcontextprotocol/clientInfo",
+    "_meta", "action", "annotations", "argument", "arguments", "capabilities", "clientInfo", "content", "context", "cursor", "elicitation", "experimental", "form",
+    "inputResponses", "level", "listChanged", "name", "notifications", "prompts", "protocolVersion", "reason", "ref", "requestId", "requestState",
+    "resourceSubscriptions", "resources", "role", "roots", "sampling", "subscribe", "title", "tools", "toolsListChanged", "promptsListChanged", "resourcesListChanged",
+    "progressToken", "type", "uri", "url", "value", "version", "websiteUrl", "io.modelcontextprotocol/clientCapabilities", "io.modelcontextprotocol/clientInfo",
     "io.modelcontextprotocol/logLevel", "io.modelcontextprotocol/protocolVersion",
 ];
 
@@ -59,6 +61,7 @@ fn envelope(masks: &mut Masks, value: &Value, context: &Context) -> Value {
             ("id", Value::String(_) | Value::Number(_)) => value.clone(),
             ("method", Value::String(method)) if METHODS.contains(&method.as_str()) => value.clone(),
             ("params", Value::Object(params)) => Value::Object(parameters(masks, method, params, context)),
+            ("result", Value::Object(result)) => answer(masks, result),
             ("jsonrpc" | "id" | "method" | "params" | "result" | "error", other) => anything(masks, other, WORDS),
             (_, other) => return (masks.text(key), anything(masks, other, WORDS)),
         };
@@ -74,6 +77,13 @@ fn parameters(masks: &mut Masks, method: &str, params: &Map<String, Value>, cont
         .map(|(key, value)| {
             let masked = match (key.as_str(), value, &tool) {
                 ("name", _, Some(_)) => value.clone(),
+                ("name", Value::String(name), _) if method == "prompts/get" && is_prompt(context, name) => value.clone(),
+                ("arguments", Value::Object(map), _) if method == "prompts/get" => Value::Object(prompt_arguments(masks, map, context)),
+                ("ref", Value::Object(reference), _) => Value::Object(reference.iter().map(|(k, v)| (word(masks, k, WORDS), referred(masks, k, v, context))).collect()),
+                ("argument", Value::Object(argument), _) => Value::Object(argument.iter().map(|(k, v)| (word(masks, k, WORDS), argued(masks, k, v, context))).collect()),
+                ("level", Value::String(_), _) if Level::parse(value).is_some() => value.clone(),
+                // What was asked by which key only the handler knows, so the keys are as much the client's as the answers.
+                ("inputResponses", Value::Object(responses), _) => Value::Object(responses.iter().map(|(k, v)| (masks.text(k), response(masks, v))).collect()),
                 ("arguments", Value::Object(map), Some((tool, _))) => Value::Object(arguments(masks, tool.args, map, context)),
                 ("_meta", Value::Object(meta), _) => Value::Object(meta.iter().map(|(k, v)| meta_entry(masks, k, v)).collect()),
                 ("protocolVersion", _, _) => version(masks, value),
@@ -89,11 +99,63 @@ fn parameters(masks: &mut Masks, method: &str, params: &Map<String, Value>, cont
 fn meta_entry(masks: &mut Masks, key: &str, value: &Value) -> (String, Value) {
     let masked = match (key, value) {
         ("progressToken", Value::Number(_)) => value.clone(),
+        ("io.modelcontextprotocol/logLevel", Value::String(_)) if Level::parse(value).is_some() => value.clone(),
         ("io.modelcontextprotocol/protocolVersion", _) => version(masks, value),
         ("io.modelcontextprotocol/clientInfo", _) => client(masks, value),
         _ => anything(masks, value, WORDS),
     };
     (word(masks, key, WORDS), masked)
+}
+
+fn response(masks: &mut Masks, value: &Value) -> Value {
+    match value {
+        Value::Object(map) => answer(masks, map),
+        other => anything(masks, other, WORDS),
+    }
+}
+
+/// To a question of the server's: what makes it a yes, a no or a message stays.
+fn answer(masks: &mut Masks, result: &Map<String, Value>) -> Value {
+    let entries = result.iter().map(|(key, value)| {
+        let masked = match (key.as_str(), value.as_str()) {
+            ("action", Some("accept" | "decline" | "cancel")) | ("role", Some("user" | "assistant")) => value.clone(),
+            _ => anything(masks, value, WORDS),
+        };
+        (word(masks, key, WORDS), masked)
+    });
+    Value::Object(entries.collect())
+}
+
+fn is_prompt(context: &Context, name: &str) -> bool {
+    context.toolset.prompts.iter().any(|prompt| prompt.name == name)
+}
+
+fn is_prompt_argument(context: &Context, name: &str) -> bool {
+    context.toolset.prompts.iter().any(|prompt| prompt.arguments.iter().any(|argument| argument.name == name))
+}
+
+fn prompt_arguments(masks: &mut Masks, map: &Map<String, Value>, context: &Context) -> Map<String, Value> {
+    map.iter()
+        .map(|(key, value)| (if is_prompt_argument(context, key) { key.clone() } else { masks.text(key) }, anything(masks, value, &[])))
+        .collect()
+}
+
+/// What is to be completed: a prompt by its name, or a resource by its template.
+fn referred(masks: &mut Masks, key: &str, value: &Value, context: &Context) -> Value {
+    let templates = context.toolset.resources.map(|r| r.templates).unwrap_or_default();
+    match (key, value.as_str()) {
+        ("type", Some("ref/prompt" | "ref/resource")) => value.clone(),
+        ("name", Some(name)) if is_prompt(context, name) => value.clone(),
+        ("uri", Some(uri)) if templates.iter().any(|t| t.uri_template == uri) => value.clone(),
+        _ => anything(masks, value, WORDS),
+    }
+}
+
+fn argued(masks: &mut Masks, key: &str, value: &Value, context: &Context) -> Value {
+    match (key, value.as_str()) {
+        ("name", Some(name)) if is_prompt_argument(context, name) => value.clone(),
+        _ => anything(masks, value, WORDS),
+    }
 }
 
 fn arguments(masks: &mut Masks, declared: &[Arg], map: &Map<String, Value>, context: &Context) -> Map<String, Value> {

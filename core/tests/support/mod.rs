@@ -1,6 +1,8 @@
 //! A core with a desktop before it, whose outside is played by the test.
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod offers;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
