@@ -1,9 +1,9 @@
 """The figures of BENCHMARKS.md for HTTP: requests per second and p99 by wrk, ours and rmcp's by turns, memory afterwards.
 
-    python3 over_http.py OURS RMCP
+    python3 over_http.py OURS RMCP BARE
 
-OURS is the `noop-http` example of transports/http, RMCP the `rmcp-http` of this folder. rmcp runs with a thread for each core, as its
-users run it, and with one thread, as ours does.
+OURS is the `noop-http` example of transports/http, RMCP the `rmcp-http` and BARE the `hyper-bare` of this folder.
+Each runs with one thread, and with two beside the load generator.
 """
 
 import json
@@ -54,8 +54,15 @@ def image(url):
         return len(response.read())
 
 
-def main(ours, rmcp):
-    servers = {"deskhand": [ours], "rmcp": [rmcp], "rmcp, one thread": [rmcp, "--threads", "1"]}
+def main(ours, rmcp, bare):
+    servers = {
+        "deskhand, one thread": [ours],
+        "rmcp, one thread": [rmcp, "--threads", "1"],
+        "hyper alone, one thread": [bare, "1"],
+        "deskhand, two threads": [ours, "0", "2"],
+        "rmcp, as it comes": [rmcp],
+        "hyper alone, two threads": [bare, "2"],
+    }
     running = {name: Server(argv) for name, argv in servers.items()}
     try:
         for connections in (10, 50):
@@ -64,9 +71,12 @@ def main(ours, rmcp):
                 for name, server in running.items():
                     figures[name].append(load(server, connections))
             middle = {n: [statistics.median(column) for column in zip(*rows)] for n, rows in figures.items()}
-            for name, (rate, p99) in middle.items():
-                ratios = [a[0] / b[0] for a, b in zip(figures["deskhand"], figures[name])]
-                print(f"{connections} connections, {name}: {rate:.0f}/s, p99 {p99:.2f} ms, ours is {statistics.median(ratios):.2f} times that")
+            names = list(figures)
+            for at, name in enumerate(names):
+                rate, p99 = middle[name]
+                own = names[at // 3 * 3]
+                ratios = [a[0] / b[0] for a, b in zip(figures[own], figures[name])]
+                print(f"{connections} connections, {name}: {rate:.0f}/s, p99 {p99:.2f} ms; {own} does {statistics.median(ratios):.2f} times that")
         for name, server in running.items():
             print(f"{name}: {server.memory():.1f} MB resident after the run")
     finally:

@@ -11,4 +11,4 @@ DESKHAND=$target/release/deskhand conformance/live/run.sh --collect-only -q test
 DESKHAND=$target/release/deskhand "${DESKHAND_LIVE_CACHE:-$target/live}/venv/bin/python" conformance/benches/desktop.py
 cargo build --quiet --release -p deskhand-http --example noop-http
 command -v wrk >/dev/null || { echo "benches: wrk is not installed: apt-get install wrk" >&2; exit 1; }
-python3 conformance/benches/over_http.py "$target/release/examples/noop-http" "$target/benches/release/rmcp-http"
+python3 conformance/benches/over_http.py "$target/release/examples/noop-http" "$target/benches/release/rmcp-http" "$target/benches/release/hyper-bare"

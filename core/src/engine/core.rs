@@ -91,6 +91,8 @@ pub struct Core {
     pub(crate) give_back: bool,
     pub(crate) shutting_down: bool,
     pub(crate) startup: Startup,
+    /// What the lease's timer is set to; `None` when it isn't known.
+    pub(crate) lease_timer: Option<Option<Time>>,
     pub(crate) asks: Asks,
     pub(crate) states: States,
 }
@@ -116,6 +118,7 @@ impl Core {
             give_back: false,
             shutting_down: false,
             startup: Startup::default(),
+            lease_timer: None,
             asks: Asks::default(),
             states,
         };
@@ -136,8 +139,12 @@ impl Core {
             self.timer_fired(kind);
             self.settle();
         }
+        // A connection that opens moves nothing.
+        let moves = !matches!(input, Input::Opened { .. });
         self.take(input);
-        self.settle();
+        if moves {
+            self.settle();
+        }
     }
 
     pub fn poll_output(&mut self) -> Option<Output> {
@@ -209,7 +216,10 @@ impl Core {
             TimerKind::Wait { call, key } => self.wait_over(call, key),
             TimerKind::Overdue { op } => self.overdue(op),
             TimerKind::GiveUp { call } => self.give_up(call),
-            TimerKind::LeaseIdle => self.lease_idle(),
+            TimerKind::LeaseIdle => {
+                self.lease_timer = None;
+                self.lease_idle();
+            }
             TimerKind::Startup => self.end_startup(),
         }
     }

@@ -187,7 +187,12 @@ impl Core {
     }
 
     pub(super) fn arm_lease_timer(&mut self) {
-        match self.look(|w| w.lease.expiry()) {
+        let expiry = self.look(|w| w.lease.expiry());
+        if self.lease_timer == Some(expiry) {
+            return;
+        }
+        self.lease_timer = Some(expiry);
+        match expiry {
             Some(at) => self.timers.set(TimerKind::LeaseIdle, at),
             None => self.timers.clear(TimerKind::LeaseIdle),
         }

@@ -21,6 +21,7 @@ impl Core {
         // What was answered stays answered; what wasn't started yet never is.
         self.outputs.retain(|output| !matches!(output, Output::Start { .. }));
         self.timers = Timers::default();
+        self.lease_timer = None;
         self.calls = Calls::starting_after(answers.last_call);
         self.listings = Listings::new(self.toolset);
         {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::asking::Capabilities;
 use super::connection::Batch;
 use super::offering::Level;
-use super::params::{Params, client_label};
+use super::params::{Params, client_label, unread};
 use super::revision::Revision;
 use super::state::Binding;
 use crate::engine::caller::Caller;
@@ -144,8 +144,11 @@ impl Core {
         let meta = params.meta.as_ref();
         let who = Who {
             revision,
-            label: client_label(meta.and_then(|m| m.client_info.as_ref())),
-            capabilities: Capabilities::read(meta.and_then(|m| m.client_capabilities.as_ref())),
+            label: client_label(unread(meta.and_then(|m| m.client_info)).as_ref()),
+            capabilities: match meta.and_then(|m| m.client_capabilities).map(RawValue::get) {
+                None | Some("{}") => Capabilities::default(),
+                Some(_) => Capabilities::read(unread(meta.and_then(|m| m.client_capabilities)).as_ref()),
+            },
             log_level: meta.and_then(|m| m.log_level.as_ref()).and_then(Level::parse),
             progress_token: params.progress_token(),
         };

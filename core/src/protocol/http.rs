@@ -1,7 +1,12 @@
 //! What a POST is, before the machine sees it: era, headers against body, and which status an answer has. Pure.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -66,6 +71,9 @@ pub fn has_priming_event(revision: Revision) -> bool {
 /// # Errors
 /// 400 with a JSON-RPC error.
 pub fn inspect(toolset: &'static Toolset, head: &Head, body: &[u8]) -> Result<Posted, HttpRefusal> {
+    if is_plainly_modern(toolset, head, body) {
+        return Ok(Posted::Modern { answered: true });
+    }
     let named = head.version.map(|name| Revision::parse(name).ok_or(name));
     let header_is_modern = matches!(named, Some(Ok(revision)) if revision.is_modern());
     match read(body) {
@@ -87,6 +95,84 @@ pub fn inspect(toolset: &'static Toolset, head: &Head, body: &[u8]) -> Result<Po
             Err(refused(None, &RpcError::invalid_request("Invalid Request: in this revision a client answers by sending its request again")))
         }
         Incoming::Single(Message::Response { .. }) => in_session(head, named, false),
+    }
+}
+
+/// In one pass, what nearly every request of the modern era is: whole, of one shape, and its head like its body. Anything
+/// else is looked at again, to tell what is wrong.
+fn is_plainly_modern(toolset: &'static Toolset, head: &Head, body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Plain<'a> {
+        jsonrpc: &'a str,
+        #[serde(borrow)]
+        id: &'a RawValue,
+        method: &'a str,
+        #[serde(borrow)]
+        params: Object<PlainParams<'a>>,
+        #[serde(default)]
+        result: Option<IgnoredAny>,
+        #[serde(default)]
+        error: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct PlainParams<'a> {
+        #[serde(rename = "_meta", borrow)]
+        meta: Object<PlainMeta<'a>>,
+        name: Option<&'a str>,
+        uri: Option<&'a str>,
+    }
+    #[derive(Deserialize)]
+    struct PlainMeta<'a> {
+        #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+        version: &'a str,
+        #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow)]
+        capabilities: &'a RawValue,
+    }
+
+    let Ok(text) = std::str::from_utf8(body) else { return false };
+    let Ok(Object(plain)) = serde_json::from_str::<Object<Plain>>(text) else { return false };
+    let (params, method) = (&plain.params.0, plain.method);
+    let same_name = match method {
+        "tools/call" | "prompts/get" => params.name.is_some() && head.name == params.name,
+        "resources/read" => params.uri.is_some() && head.name == params.uri,
+        _ => true,
+    };
+    // Only a hand-written schema mirrors headers.
+    let mirrors = method == "tools/call" && params.name.and_then(|name| toolset.find(name)).is_some_and(|(tool, _)| tool.schema.is_some());
+    plain.jsonrpc == "2.0"
+        && plain.result.is_none()
+        && plain.error.is_none()
+        && RequestId::parse(plain.id.get()).is_some()
+        && head.version == Some(params.meta.0.version)
+        && Revision::parse(params.meta.0.version).is_some_and(Revision::is_modern)
+        && params.meta.0.capabilities.get().starts_with('{')
+        && head.method == Some(method)
+        && same_name
+        && !mirrors
+        // An encoded name is compared decoded, and what should have been encoded is refused.
+        && head.name.is_none_or(|name| !name.starts_with("=?") && name.bytes().all(|byte| (b' '..=b'~').contains(&byte)))
+}
+
+/// An object and nothing else: a typed reader alone would take an array for its members in their order.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Only<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        d.deserialize_map(Only(PhantomData))
     }
 }
 

@@ -1,8 +1,11 @@
 //! The parameters of every method this side serves, read in one pass.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -13,8 +16,8 @@ use crate::rpc::id::ID_LIMIT;
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Params<'a> {
-    #[serde(rename = "_meta", default, deserialize_with = "object")]
-    pub meta: Option<Meta>,
+    #[serde(rename = "_meta", borrow, default, deserialize_with = "object")]
+    pub meta: Option<Meta<'a>>,
     /// tools/call
     #[serde(borrow, default)]
     pub name: Option<Cow<'a, str>>,
@@ -57,27 +60,48 @@ pub(crate) struct Params<'a> {
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct Meta {
+pub(crate) struct Meta<'a> {
     #[serde(rename = "progressToken", default)]
     pub progress_token: Option<Value>,
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", default)]
     pub version: Option<Value>,
-    #[serde(rename = "io.modelcontextprotocol/clientInfo", default)]
-    pub client_info: Option<Value>,
-    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", default)]
-    pub client_capabilities: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo", borrow, default)]
+    pub client_info: Option<&'a RawValue>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow, default)]
+    pub client_capabilities: Option<&'a RawValue>,
     #[serde(rename = "io.modelcontextprotocol/logLevel", default)]
     pub log_level: Option<Value>,
 }
 
 /// `_meta` is an object or absent; a typed reader alone would take an array too.
-fn object<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Meta>, D::Error> {
-    use serde::de::Error;
-    let Some(raw) = <Option<&RawValue>>::deserialize(d)? else { return Ok(None) };
-    if !raw.get().starts_with('{') {
-        return Err(D::Error::custom("_meta must be an object"));
+fn object<'de: 'a, 'a, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Meta<'a>>, D::Error> {
+    struct Object;
+
+    impl<'de> Visitor<'de> for Object {
+        type Value = Option<Meta<'de>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("_meta to be an object")
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: serde::Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
+            d.deserialize_map(self)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            Meta::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
     }
-    serde_json::from_str(raw.get()).map(Some).map_err(D::Error::custom)
+
+    d.deserialize_option(Object)
 }
 
 impl<'a> Params<'a> {
@@ -100,7 +124,7 @@ impl<'a> Params<'a> {
         let Some(name) = version.as_str() else {
             return Err(RpcError::invalid_params("Invalid params: io.modelcontextprotocol/protocolVersion must be a string"));
         };
-        if !meta.client_capabilities.as_ref().is_some_and(Value::is_object) {
+        if !meta.client_capabilities.is_some_and(|raw| raw.get().starts_with('{')) {
             return Err(RpcError::invalid_params("Invalid params: _meta needs io.modelcontextprotocol/clientCapabilities, an object"));
         }
         Ok(Some(name))
@@ -123,6 +147,11 @@ pub(crate) fn unsupported(name: &str) -> RpcError {
         "supported": Revision::MODERN.map(Revision::name),
         "requested": shortened(name),
     }))
+}
+
+/// What was left unread, of whatever shape; nesting too deep to be read counts as nothing.
+pub(crate) fn unread(raw: Option<&RawValue>) -> Option<Value> {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }
 
 /// What a client calls itself, cut to a label's length, without control characters.

@@ -1,6 +1,6 @@
 //! A server of a tool that does nothing and one that gives a large image, on loopback without tokens: what the core and this transport cost by themselves.
 //!
-//! `noop-http [PORT]` prints the port that it bound.
+//! `noop-http [PORT [THREADS]]` prints the port that it bound.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -63,7 +63,12 @@ impl Effects for NoEffects {
 }
 
 fn main() -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let threads: usize = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let mut runtime = match threads {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = runtime.worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
         let config = Config {
             toolset: &TOOLSET,
