@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use deskhand_core::desktop::effect::{
-    CompositorRequest, Failure, FailureKind, Outcome, ScreenRequest, SeatRequest, SessionRequest,
+    ClipboardRequest, CompositorRequest, Failure, FailureKind, Outcome, ScreenRequest, SeatRequest, SessionRequest,
 };
 use deskhand_core::desktop::event::Observation;
 
@@ -72,6 +72,12 @@ pub trait Screen: Send + Sync {
 #[async_trait]
 pub trait Seat: Send + Sync {
     async fn request(&self, request: SeatRequest, ticket: Ticket) -> Outcome;
+}
+
+/// Reads the clipboard, and lends it to a text that is pasted.
+#[async_trait]
+pub trait Clipboard: Send + Sync {
+    async fn request(&self, request: ClipboardRequest, ticket: Ticket) -> Outcome;
 }
 
 /// The lock file, the launcher, and the person's switches.

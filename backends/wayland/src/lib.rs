@@ -1,9 +1,10 @@
-//! Captures, the virtual pointer and the virtual keyboard, over the compositor's Wayland socket.
+//! Captures, the virtual pointer and keyboard, and the clipboard, over the compositor's Wayland socket.
 //!
-//! [`WaylandScreen`] and [`WaylandSeat`] each own a thread with its own connection. Both start without waiting,
+//! [`WaylandScreen`], [`WaylandSeat`] and [`WaylandClipboard`] each own a thread with its own connection. All start without waiting,
 //! tell by [`Observe`](deskhand_ports::Observe) when the compositor comes and goes, and connect again by themselves.
 
 mod capture;
+mod clipboard;
 mod connection;
 mod encode;
 mod finish;
@@ -31,6 +32,7 @@ mod shm;
 mod wire;
 
 pub use capture::WaylandScreen;
+pub use clipboard::{WaylandClipboard, care as care_for_clipboard};
 pub use probe::{NEEDED, Probe, probe};
 pub use release::release_pressed;
 pub use seat::WaylandSeat;

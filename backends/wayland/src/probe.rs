@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::clipboard::INTERFACES;
 use crate::connection::{Link, LinkDown};
 use crate::release::greet;
 use crate::wire::Role;
@@ -25,6 +26,8 @@ pub struct Probe {
     pub globals: Vec<(String, u32)>,
     /// The outputs' names.
     pub outputs: Vec<String>,
+    /// The interface by which the clipboard is reached, if there is one.
+    pub clipboard: Option<&'static str>,
     /// One sentence for each needed global that isn't there or too old.
     pub missing: Vec<String>,
 }
@@ -51,6 +54,7 @@ pub fn probe(socket: &Path) -> Result<Probe, String> {
     });
     Ok(Probe {
         missing: missing.collect(),
+        clipboard: INTERFACES.into_iter().find(|interface| globals.iter().any(|(name, _)| name == interface)),
         globals,
         outputs: link.wire.outputs.names(),
     })

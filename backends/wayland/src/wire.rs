@@ -19,6 +19,7 @@ use wayland_protocols_wlr::virtual_pointer::v1::client::{
     zwlr_virtual_pointer_v1::ZwlrVirtualPointerV1,
 };
 
+use crate::clipboard::Control;
 use crate::outputs::Outputs;
 
 /// What a connection is for; it binds no more than that.
@@ -26,6 +27,7 @@ use crate::outputs::Outputs;
 pub(crate) enum Role {
     Capture,
     Input,
+    Clipboard,
     /// Looks at the list of globals and outputs only.
     Look,
 }
@@ -48,6 +50,7 @@ pub(crate) struct Wire {
     pub pointers: Option<ZwlrVirtualPointerManagerV1>,
     pub keyboards: Option<ZwpVirtualKeyboardManagerV1>,
     pub frames: BTreeMap<u64, FrameEvents>,
+    pub control: Control,
     /// The key of the newest sync that came back; they come back in their order.
     pub synced_up_to: u64,
 }
@@ -64,6 +67,7 @@ impl Wire {
             pointers: None,
             keyboards: None,
             frames: BTreeMap::new(),
+            control: Control::default(),
             synced_up_to: 0,
         }
     }
@@ -85,7 +89,7 @@ impl Wire {
             ("zwlr_screencopy_manager_v1", Role::Capture) => {
                 self.screencopy = Some(registry.bind(name, version.min(3), queue, ()));
             }
-            ("wl_seat", Role::Input) if self.seat.is_none() => {
+            ("wl_seat", Role::Input | Role::Clipboard) if self.seat.is_none() => {
                 self.seat = Some(registry.bind(name, version.min(5), queue, ()));
             }
             ("zwlr_virtual_pointer_manager_v1", Role::Input) => {
@@ -94,6 +98,7 @@ impl Wire {
             ("zwp_virtual_keyboard_manager_v1", Role::Input) => {
                 self.keyboards = Some(registry.bind(name, 1, queue, ()));
             }
+            (interface, Role::Clipboard) => self.control.bind(registry, (name, interface, version), queue),
             _ => {}
         }
     }

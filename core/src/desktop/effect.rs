@@ -18,6 +18,7 @@ pub enum Effect {
     Compositor(CompositorRequest),
     Screen(ScreenRequest),
     Seat(SeatRequest),
+    Clipboard(ClipboardRequest),
     Session(SessionRequest),
 }
 
@@ -180,6 +181,22 @@ pub struct Chord {
     pub keysym: Option<u32>,
 }
 
+/// Asked of the clipboard backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClipboardRequest {
+    /// The clipboard's text, if it was copied within these last milliseconds and has at most so many bytes.
+    Read { within_ms: u64, max_bytes: usize },
+    /// Save all that is copied now, then offer this text in its place, marked as a password. `primary`: as the primary
+    /// selection too. Nothing is offered when what is there can't be saved (`Unsaved`).
+    /// `reader`: the process whose reading counts; anybody's when unknown.
+    Offer { text: String, primary: bool, reader: Option<i32> },
+    /// Wait until the offered text was read, or was replaced by somebody's copy.
+    AwaitReader { max_ms: u32 },
+    /// Put back what was saved. Needs no fence; nothing happens when nothing is offered.
+    Restore,
+}
+
 /// Asked of the session backend: the machine-wide side of the lease, launching, and the person's switches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -211,6 +228,45 @@ pub enum Reply {
     /// How many characters went out.
     Typed { characters: usize },
     Launched { pid: u32 },
+    Copied(Copied),
+    /// Whether the offered text was read; `None`: it can't be told, since a clipboard manager serves it now.
+    Read(Option<bool>),
+    PutBack(PutBack),
+}
+
+/// The clipboard's text, or why it isn't given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Copied {
+    Text(String),
+    NothingCopied,
+    NotText,
+    /// Before the time that was asked for, or nobody knows when.
+    BeforeLease,
+    /// Its owner marks it as a password.
+    Secret,
+    TooLarge,
+}
+
+/// What became of a clipboard that was lent for a paste.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PutBack {
+    Restored,
+    /// It was empty before and is so again.
+    Cleared,
+    /// Somebody copied something meanwhile, and that stays.
+    Replaced,
+}
+
+impl PutBack {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Restored => "restored",
+            Self::Cleared => "cleared",
+            Self::Replaced => "replaced",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -274,6 +330,8 @@ pub enum FailureKind {
     Fenced,
     /// Text that no keymap can hold.
     Unmappable,
+    /// What the clipboard holds can't be saved, or is a secret; it is as it was.
+    Unsaved,
     /// The core gave up waiting; only the core makes this.
     Abandoned,
 }

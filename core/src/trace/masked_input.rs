@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::mask::{Masks, stand_in};
 use super::masked_message::{Context, message};
-use crate::desktop::effect::{Failure, FailureKind, Holder, Outcome, Reply};
+use crate::desktop::effect::{Copied, Failure, FailureKind, Holder, Outcome, Reply};
 use crate::desktop::event::{Availability, CompositorState, DesktopEvent, Observation};
 use crate::desktop::model::{Window, Workspace};
 use crate::engine::io::Input;
@@ -30,6 +30,7 @@ fn completion(masks: &mut Masks, outcome: &Outcome) -> Outcome {
             captured.saved = captured.saved.map(|path| masks.path(&path.to_string_lossy()).into());
             Ok(Reply::Captured(captured))
         }
+        Ok(Reply::Copied(Copied::Text(text))) => Ok(Reply::Copied(Copied::Text(masks.text(text)))),
         Ok(reply) => Ok(reply.clone()),
         Err(failure) => Err(Failure {
             kind: failure.kind,

@@ -80,6 +80,12 @@ pub enum Command {
         #[arg(long)]
         socket: PathBuf,
     },
+    /// Started by the server itself, for one paste
+    #[command(hide = true)]
+    Clipboard {
+        #[arg(long)]
+        socket: PathBuf,
+    },
     /// Started by `try`: becomes the program, which then ends with its parent
     #[command(hide = true)]
     Child {

@@ -12,7 +12,7 @@ use deskhand_niri::Niri;
 use deskhand_ports::{Compositor, Observe, PressJournal, Pressed};
 use deskhand_session::{AuditFile, Bus, Guard, Session, Variables};
 use deskhand_sway::Sway;
-use deskhand_wayland::{WaylandScreen, WaylandSeat};
+use deskhand_wayland::{WaylandClipboard, WaylandScreen, WaylandSeat};
 use tokio::sync::mpsc;
 
 use crate::environment::Place;
@@ -134,6 +134,10 @@ impl Shared {
         match WaylandScreen::start(socket.clone(), observe.clone()) {
             Ok(screen) => self.executor.change(|b| b.screen = Some(Arc::new(screen))),
             Err(e) => observe(Observation::Screen(down(e))),
+        }
+        match WaylandClipboard::start(socket.clone(), "/proc/self/exe".into()) {
+            Ok(clipboard) => self.executor.change(|b| b.clipboard = Some(Arc::new(clipboard))),
+            Err(error) => tracing::error!(%error, "the clipboard can't be followed"),
         }
         match WaylandSeat::start(socket, observe.clone(), self.journal.clone()) {
             Ok(seat) => self.executor.change(|b| b.seat = Some(Arc::new(seat))),

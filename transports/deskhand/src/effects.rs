@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use deskhand_core::desktop::effect::{Effect, Failure, FailureKind, Outcome};
 use deskhand_core::{Input, Op};
 use deskhand_driver::{Driver, Effects};
-use deskhand_ports::{Compositor, Fence, Screen, Seat, Session, Ticket};
+use deskhand_ports::{Clipboard, Compositor, Fence, Screen, Seat, Session, Ticket};
 use tokio::runtime::Handle;
 
 /// A backend that lets its own deadline pass is waited for this much longer.
@@ -20,6 +20,7 @@ pub struct Backends {
     pub compositor: Option<Arc<dyn Compositor>>,
     pub screen: Option<Arc<dyn Screen>>,
     pub seat: Option<Arc<dyn Seat>>,
+    pub clipboard: Option<Arc<dyn Clipboard>>,
     /// Of the compositor's present run; another one brings another.
     pub session: Option<Arc<dyn Session>>,
 }
@@ -96,6 +97,10 @@ async fn perform(backends: &Backends, effect: Effect, ticket: Ticket) -> Outcome
         },
         Effect::Seat(request) => match &backends.seat {
             Some(seat) => seat.request(request, ticket).await,
+            None => missing("the Wayland display"),
+        },
+        Effect::Clipboard(request) => match &backends.clipboard {
+            Some(clipboard) => clipboard.request(request, ticket).await,
             None => missing("the Wayland display"),
         },
         Effect::Session(request) => match &backends.session {

@@ -1,6 +1,6 @@
 //! What the audit log may hold of a desktop call.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::desktop::changes::counts;
 use crate::engine::world::World;
@@ -25,10 +25,13 @@ impl Knows for WorldKnows<'_> {
 
 pub fn outcome(data: &Map<String, Value>) -> Map<String, Value> {
     let mut kept = Map::new();
-    for key in ["accepted", "observed", "typed", "submitted", "settled", "user_input"] {
+    for key in ["accepted", "observed", "typed", "submitted", "settled", "user_input", "read", "clipboard", "reason"] {
         if let Some(value) = data.get(key).filter(|v| !v.is_object() && !v.is_array()) {
             kept.insert(key.to_string(), value.clone());
         }
+    }
+    if let Some(Value::String(text)) = data.get("text") {
+        kept.insert("text".into(), json!({"string": text.chars().count()}));
     }
     if let Some(Value::Object(changes)) = data.get("changes") {
         kept.insert("changes".into(), counts(changes));

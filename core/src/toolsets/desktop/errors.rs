@@ -43,9 +43,9 @@ errors! {
     RefInvalid "ref_invalid": "The screenshot named can't be aimed at: `unknown_ref`, `expired`, `output_changed` or `out_of_bounds`.", "Take a new screenshot under the lease and aim in that.", "pointer_move, click, drag, scroll, screenshot";
     TargetChanged "target_changed": "The screen around the target no longer looks as in the screenshot.", "Look at the fresh image that comes with this and aim again.", "click, drag";
     FocusMismatch "focus_mismatch": "The focused window isn't the expected one.", "Look at desktop_state; focus the window first.", "click, key, type_text";
-    TextTooLong "text_too_long": "More than 1000 characters to type.", "Type it in parts.", "type_text";
+    TextTooLong "text_too_long": "More than 1000 characters to type, or more than 1 MiB to paste.", "Paste it, or send it in parts.", "type_text";
     UnmappableText "unmappable_text": "The text holds a character that can't be typed.", "Leave the character out.", "type_text, key";
-    ClipboardUnsaved "clipboard_unsaved": "The clipboard holds something that could not be saved and restored.", "Type instead of pasting.", "type_text";
+    ClipboardUnsaved "clipboard_unsaved": "The clipboard holds something that can't be saved and restored: over 16 MiB, a slow owner, or a password.", "Type instead of pasting.", "type_text";
     SaveNotEnabled "save_not_enabled": "The policy names no `capture_dir`.", "Leave `save` out, or have the person set it.", "screenshot";
     PanelNotAllowed "panel_not_allowed": "This panel isn't one of those allowed.", "Use one of the panels in the schema.", "shell_panel";
     NotAccessible "not_accessible": "The window has no accessible tree.", "Use a screenshot.", "elements, activate_element, set_element_text";
@@ -99,6 +99,7 @@ pub fn failed(cx: &Cx, failure: &Failure) -> Refused {
         FailureKind::TimedOut | FailureKind::Abandoned => Error::DeadlineExceeded.because(failure.detail.clone()),
         FailureKind::NotFound | FailureKind::Refused => Error::UpstreamError.because(failure.detail.clone()),
         FailureKind::Unmappable => Error::UnmappableText.because(failure.detail.clone()),
+        FailureKind::Unsaved => Error::ClipboardUnsaved.plain(&failure.detail),
         FailureKind::Fenced => Error::LeaseRequired.because(failure.detail.clone()),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::act::{About, Before, REQUEST_MS, Report, Sent, finish, send};
-use super::chords;
+use super::{chords, clipboard};
 use super::errors::{Error, failed};
 use super::expect::{self, EXPECT_FOCUS};
 use crate::desktop::effect::{Chord, CompositorRequest, Effect, Reply, SeatRequest};
@@ -49,14 +49,16 @@ pub static KEY: Tool = Tool {
 pub static TYPE_TEXT: Tool = Tool {
     name: "type_text",
     title: "Type text",
-    summary: "types up to 1000 characters, optionally pressing Enter",
-    description: "Types text into the focused window, any language, whatever the keyboard layout; newline and tab are their keys. At most 1000 characters a call. \
+    summary: "types up to 1000 characters, optionally pressing Enter; or pastes up to 1 MiB and restores the clipboard",
+    description: "Types text into the focused window, any language, whatever the keyboard layout; newline and tab are their keys. At most 1000 characters a call; `paste` for more. \
         Stopped midway, `typed` says how far it came. No `changes` doesn't mean that the app did nothing.",
     args: &[
         super::LEASE,
         Arg::text("text", "", 0, TEXT_MAX, Audit::Length).required(),
         EXPECT_FOCUS,
-        Arg::flag("submit", "Press Return afterwards."),
+        Arg::flag("submit", "Press Return afterwards; after a paste only when it was read."),
+        clipboard::PASTE,
+        clipboard::PASTE_KEYS,
         super::SCREENSHOT_AFTER,
     ],
     hints: Hints::Destructive,
@@ -84,7 +86,7 @@ async fn key(cx: Cx, args: Args) -> Result<Facts, Refused> {
 }
 
 /// Where virtual keys trigger the compositor's own binds, those are `unrestricted`'s.
-async fn refuse_binds(cx: &Cx, chords: &[Chord]) -> Result<(), Refused> {
+pub(super) async fn refuse_binds(cx: &Cx, chords: &[Chord]) -> Result<(), Refused> {
     let (sway, unrestricted) = cx.world(|w| (w.compositor.as_ref().is_ok_and(|c| c.kind == CompositorKind::Sway), w.policy.unrestricted));
     if !sway || unrestricted {
         return Ok(());
@@ -112,7 +114,10 @@ async fn type_text(cx: Cx, args: Args) -> Result<Facts, Refused> {
         return Err(Refused::arguments("text is empty"));
     }
     if let Some(control) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
-        return Err(Refused::arguments(format!("the text holds the control character U+{:04X}; only newline and tab can be typed", u32::from(control))));
+        return Err(Refused::arguments(format!("the text holds the control character U+{:04X}; only newline and tab can be sent", u32::from(control))));
+    }
+    if args.flag("paste") {
+        return clipboard::paste(cx, args, text, submit).await;
     }
     if characters > TYPED_MAX {
         return Err(Error::TextTooLong.plain(&format!("The text has {characters} characters, and at most {TYPED_MAX} are typed in a call; nothing was pressed.")));

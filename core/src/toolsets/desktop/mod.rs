@@ -4,6 +4,7 @@ pub mod act;
 pub mod aim;
 pub mod audit;
 pub mod chords;
+pub mod clipboard;
 pub mod errors;
 pub mod expect;
 pub mod gates;
@@ -25,6 +26,7 @@ use crate::tools::toolset::{Negotiation, Pick, RefusalStyle, Style, Toolset};
 pub static TOOLS: &[&Tool] = &[
     &status::STATUS,
     &looking::DESKTOP_STATE,
+    &clipboard::CLIPBOARD_READ,
     &looking::WAIT_FOR,
     &screenshot::SCREENSHOT,
     &leases::ACQUIRE_DESKTOP,

@@ -1,5 +1,6 @@
 //! What each subcommand does.
 
+mod clipboard;
 mod completions;
 mod doctor;
 mod guard;
@@ -64,6 +65,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failed> {
         Command::Replay { files } => replay::run(&files),
         Command::Try { out, no_install } => r#try::run(out, no_install),
         Command::Completions { shell } => completions::run(shell),
+        Command::Clipboard { socket } => clipboard::run(&socket),
         Command::Guard { socket } => guard::run(&socket),
         Command::Child { parent, argv } => r#try::child(parent, &argv),
     }
