@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(sway foot xvfb xdotool grim l3afpad dbus at-spi2-core xkb-data fonts-dejavu-core util-linux python3-gi gir1.2-gtk-3.0 gir1.2-gtk-4.0 gcc libc6-dev)
+packages=(sway foot wl-clipboard xvfb xdotool grim l3afpad dbus at-spi2-core xkb-data fonts-dejavu-core util-linux python3-gi gir1.2-gtk-3.0 gir1.2-gtk-4.0 gcc libc6-dev)
 missing=()
 for package in "${packages[@]}"; do
     [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")

@@ -40,6 +40,7 @@ need sway program sway
 need foot program foot
 need grim program grim
 need wtype program wtype
+need wl-clipboard program wl-paste
 need fonts-dejavu-core test -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 need dbus program dbus-daemon
 need at-spi2-core test -x /usr/libexec/at-spi-bus-launcher

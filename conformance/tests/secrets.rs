@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use deskhand_conformance::toolset;
 use deskhand_core::desktop::effect::{
-    Captured, CompositorRequest, Effect, EncodedImage, Failure, FailureKind, Holder, Reply,
+    Captured, ClipboardRequest, CompositorRequest, Copied, Effect, EncodedImage, Failure, FailureKind, Holder, PutBack, Reply,
     ScreenRequest, SeatRequest, SessionRequest,
 };
 use deskhand_core::desktop::event::{
@@ -170,6 +170,9 @@ fn reply(effect: &Effect, n: &mut u32) -> Reply {
         Effect::Seat(SeatRequest::Text { text, .. }) => Reply::Typed {
             characters: text.chars().count(),
         },
+        Effect::Clipboard(ClipboardRequest::Read { .. }) => Reply::Copied(Copied::Text(secret(n))),
+        Effect::Clipboard(ClipboardRequest::AwaitReader { .. }) => Reply::Read(Some(true)),
+        Effect::Clipboard(ClipboardRequest::Restore) => Reply::PutBack(PutBack::Restored),
         Effect::Session(SessionRequest::Launch { .. }) => Reply::Launched { pid: 42 },
         _ => Reply::Done,
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use deskhand_core::Op;
-use deskhand_core::desktop::effect::{CompositorRequest, Effect, Failure, FailureKind, Outcome, ScreenRequest, SeatRequest, SessionRequest};
-use deskhand_ports::{Compositor, Observe, Screen, Seat, Session, Ticket};
+use deskhand_core::desktop::effect::{ClipboardRequest, CompositorRequest, Effect, Failure, FailureKind, Outcome, ScreenRequest, SeatRequest, SessionRequest};
+use deskhand_ports::{Clipboard, Compositor, Observe, Screen, Seat, Session, Ticket};
 use tokio::sync::{Notify, oneshot};
 
 use crate::script::{Part, Script, What, alike};
 
-/// A trace being played; all four backends at once.
+/// A trace being played; all five backends at once.
 pub struct Player {
     state: Mutex<State>,
     /// A request came.
@@ -143,6 +143,13 @@ impl Screen for Player {
 impl Seat for Player {
     async fn request(&self, request: SeatRequest, ticket: Ticket) -> Outcome {
         self.answer(Effect::Seat(request), ticket).await
+    }
+}
+
+#[async_trait]
+impl Clipboard for Player {
+    async fn request(&self, request: ClipboardRequest, ticket: Ticket) -> Outcome {
+        self.answer(Effect::Clipboard(request), ticket).await
     }
 }
 

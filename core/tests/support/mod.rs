@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use deskhand_core::desktop::effect::{
-    Captured, CompositorRequest, Effect, EncodedImage, Failure, FailureKind, Outcome, Reply, ScreenRequest, SeatRequest, SessionRequest,
+    Captured, ClipboardRequest, CompositorRequest, Copied, Effect, EncodedImage, Failure, FailureKind, Outcome, PutBack, Reply, ScreenRequest, SeatRequest, SessionRequest,
 };
 use deskhand_core::desktop::event::{Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState, Observation};
 use deskhand_core::desktop::geometry::{Rect, Transform};
@@ -221,6 +221,9 @@ pub fn kind_reply(effect: &Effect) -> Reply {
         Effect::Screen(ScreenRequest::Compare(_)) => Reply::Compared { differing: 0.0 },
         Effect::Screen(ScreenRequest::Settle { .. }) => Reply::Settled { settled: true, waited_ms: 100 },
         Effect::Seat(SeatRequest::Text { text, .. }) => Reply::Typed { characters: text.chars().count() },
+        Effect::Clipboard(ClipboardRequest::Read { .. }) => Reply::Copied(Copied::Text("copied".into())),
+        Effect::Clipboard(ClipboardRequest::AwaitReader { .. }) => Reply::Read(Some(true)),
+        Effect::Clipboard(ClipboardRequest::Restore) => Reply::PutBack(PutBack::Restored),
         Effect::Session(SessionRequest::Launch { .. }) => Reply::Launched { pid: 4242 },
         _ => Reply::Done,
     }
@@ -238,6 +241,7 @@ pub fn acts(effect: &Effect) -> bool {
             CompositorRequest::FocusWindow(_) | CompositorRequest::FocusWorkspace(_) | CompositorRequest::CloseWindow(_) | CompositorRequest::Action(_)
         ),
         Effect::Seat(request) => matches!(request, SeatRequest::Pointer(_) | SeatRequest::Keys { .. } | SeatRequest::Text { .. }),
+        Effect::Clipboard(request) => matches!(request, ClipboardRequest::Offer { .. }),
         Effect::Session(request) => matches!(request, SessionRequest::Launch { .. }),
         Effect::Screen(_) => false,
     }

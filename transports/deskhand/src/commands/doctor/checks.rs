@@ -166,6 +166,10 @@ fn globals(socket: &Path) -> Vec<Finding> {
             }
         })
         .collect();
+    findings.push(match probe.clipboard {
+        Some(interface) => Finding::ok("Clipboard", interface),
+        None => Finding::warning("Clipboard", "the compositor offers no data control, so clipboard_read and paste say niri_unavailable", outside()),
+    });
     findings.push(match probe.outputs.as_slice() {
         [] => Finding::missing("Outputs", "none is on", Mend::told("switch an output on")),
         names => Finding::ok("Outputs", names.join(", ")),
