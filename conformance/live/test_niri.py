@@ -1,4 +1,4 @@
-"""The sixteen tools on a real niri: the one that NIRI_SOCKET names, if it is nested (its output is `winit`).
+"""The seventeen tools on a real niri: the one that NIRI_SOCKET names, if it is nested (its output is `winit`).
 
 Skipped otherwise: a person's own session is never driven by tests.
 """
@@ -71,7 +71,7 @@ def lines(path):
 def test_all_tools_on_niri(niri):
     c, folder = niri, niri.folder
     names = [tool["name"] for tool in c.tools()]
-    assert len(names) == 16 and "niri_action" in names
+    assert len(names) == 17 and "niri_action" in names
     status = c.call("status").ok().data
     assert status["ready"], status["blockers"]
     assert status["compositor"]["name"] == "niri"
@@ -93,6 +93,13 @@ def test_all_tools_on_niri(niri):
         pressed = c.call("key", keys=["ctrl+d"]).ok().data
         assert pressed["pressed"] == ["ctrl+d"]
         wait_until(lambda: target.exists() and target.read_text() == text + "\n", "the typed text, exact")
+
+    target = folder / "pasted"
+    c.call("type_text", text=f"cat > {shlex.quote(str(target))}", submit=True, expect={"window_id": window}).ok()
+    pasted = c.call("type_text", text=TEXT, paste=True, paste_keys="ctrl+shift+v", submit=True).ok().data
+    assert pasted["read"] is True and pasted["clipboard"] in ("restored", "cleared") and pasted["submitted"] is True, pasted
+    c.call("key", keys=["ctrl+d"]).ok()
+    wait_until(lambda: target.exists() and target.read_text() == TEXT + "\n", "the pasted text, exact")
 
     title = c.call_later("wait_for", until={"title": {"window_id": window, "contains": "renamed"}}, timeout_ms=8000)
     c.call("type_text", text="printf '\\033]2;renamed\\007'; sleep 1", submit=True).ok()
