@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::caller::Caller;
-use super::calls::Origin;
+use super::call_table::Origin;
 use super::core::Core;
 use super::cx::{Reason, lock};
 use super::io::{CallId, Conn, Op, Output, TimerKind};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::calls::Calls;
+use super::call_table::Calls;
 use super::core::Core;
 use super::cx::lock;
 use super::io::{Conn, Output};
