@@ -151,6 +151,7 @@ impl Core {
         let mut line = json!({
             "time": super::world::rfc3339(wall),
             "client": if crate::protocol::connection::is_known_client(&caller.label) { json!(caller.label) } else { json!({"string": caller.label.chars().count()}) },
+            "principal": caller.principal,
             "tool": tool.name,
             "arguments": origin.redacted,
         });
