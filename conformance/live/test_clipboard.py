@@ -385,6 +385,40 @@ def test_a_hung_server_during_a_paste(desk, board):
         field.process.send_signal(signal.SIGCONT)
 
 
+def test_a_caretaker_that_is_killed(held, board):
+    """Then nobody can put the clipboard back: that is told, and the next paste works."""
+    board.copy("own")
+    field = held.desk.entry(3)
+    window_id(held.client, field.app_id)
+    field.process.send_signal(signal.SIGSTOP)
+    try:
+        running = held.client.call_later("type_text", text=TEXT, paste=True)
+        wait_until(lambda: SECRET_HINT in board.types(), "the offer")
+        for caretaker in caretakers(held.desk):
+            os.kill(caretaker, signal.SIGKILL)
+        facts = held.client.result(running).ok().data
+        assert facts["clipboard"] == "failed" and facts["read"] is None and facts["clipboard_note"], facts
+    finally:
+        field.process.send_signal(signal.SIGCONT)
+    assert paste(held.client, "again").ok().data["clipboard"] == "cleared"
+    wait_until(lambda: "again" in field.text(), "the second text")
+
+
+def test_two_servers_one_after_the_other(desk, board):
+    """The second one saves from the first one's caretaker."""
+    board.copy(PNG, "image/png")
+    field = desk.entry(4)
+    for word in ("one,", "two,"):
+        client = desk.server()
+        client.acquire()
+        facts = paste(client, word).ok().data
+        assert facts["clipboard"] == "restored" and facts["read"] is True, facts
+        client.close()
+    wait_until(lambda: field.text() == "one,two,", "both texts")
+    wait_until(lambda: len(caretakers(desk)) == 1, "one owner alone")
+    assert board.types() == ["image/png"] and board.paste("image/png") == PNG
+
+
 def test_the_clipboard_outlives_the_server(desk, board):
     board.copy("own")
     client = desk.server()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deskhand_core::desktop::effect::{Effect, Outcome, SessionRequest};
+use deskhand_core::desktop::effect::{ClipboardRequest, Effect, Outcome, SessionRequest};
 use deskhand_core::desktop::event::Observation;
 use deskhand_core::tools::toolset::Toolset;
 use deskhand_core::trace::Trace;
@@ -77,6 +77,8 @@ impl Script {
 pub(crate) fn alike(a: &Effect, b: &Effect) -> bool {
     match (a, b) {
         (Effect::Session(SessionRequest::Lock { label: a, .. }), Effect::Session(SessionRequest::Lock { label: b, .. })) => a == b,
+        // How long ago the lease began is the clock's to say.
+        (Effect::Clipboard(ClipboardRequest::Read { max_bytes: a, .. }), Effect::Clipboard(ClipboardRequest::Read { max_bytes: b, .. })) => a == b,
         _ => a == b,
     }
 }

@@ -98,7 +98,7 @@ impl Core {
             Observation::LeaseLost { .. } => {
                 if self.look(|w| matches!(w.lease.state, State::Held(_) | State::Acquiring(_))) {
                     self.raise_fence();
-                    self.abandon_all(Reason::LeaseLost, |tool| tool.lease == LeaseNeed::Needed);
+                    self.abandon_all(Reason::LeaseLost, |tool| matches!(tool.lease, LeaseNeed::Needed | LeaseNeed::NeededToLook));
                     self.revoke_lease();
                 }
             }
@@ -159,7 +159,7 @@ impl Core {
         self.world_mut(|w| w.binds = None);
         if self.look(|w| matches!(w.lease.state, State::Held(_) | State::Acquiring(_))) {
             self.raise_fence();
-            self.abandon_all(Reason::CompositorGone, |tool| tool.lease == LeaseNeed::Needed);
+            self.abandon_all(Reason::CompositorGone, |tool| matches!(tool.lease, LeaseNeed::Needed | LeaseNeed::NeededToLook));
             self.revoke_lease();
         }
     }
