@@ -317,6 +317,21 @@ def test_an_owner_that_hangs_can_not_be_saved(held, board):
     assert board.paste() == b"stuck" and field.text() == ""
 
 
+def test_a_copy_while_the_old_one_is_being_saved(held, board):
+    """The newer one is what is put back."""
+    owner = board.copy("stuck")
+    owner.send_signal(signal.SIGSTOP)
+    field = held.desk.entry(3)
+    running = held.client.call_later("type_text", text=TEXT, paste=True)
+    wait_until(lambda: caretakers(held.desk), "the caretaker")
+    board.copy("newer")
+    facts = held.client.result(running).ok().data
+    owner.send_signal(signal.SIGCONT)
+    assert facts["read"] is True and facts["clipboard"] == "restored", facts
+    wait_until(lambda: field.text() == TEXT, "the text in the field")
+    assert board.paste() == b"newer"
+
+
 def test_control_characters_are_refused(held, board):
     board.copy("own")
     result = paste(held.client, "good\x1b[201~bad")

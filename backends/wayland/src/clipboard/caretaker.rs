@@ -241,6 +241,9 @@ impl Caretaker {
             for asked in std::mem::take(&mut self.link.wire.control.asked) {
                 self.asked(asked);
             }
+            if self.phase == Phase::Saving && self.changed_since_saved() && Instant::now() < self.saving_until {
+                self.save(true)?;
+            }
             self.notice_copies()?;
             self.answer();
             if self.wanted_back {
@@ -326,9 +329,6 @@ impl Caretaker {
     }
 
     fn saved(&mut self, hints: bool, contents: Result<Vec<Vec<u8>>, Unread>) -> Result<(), String> {
-        if self.changed_since_saved() && Instant::now() < self.saving_until {
-            return self.save(true);
-        }
         let contents = match contents {
             Ok(contents) => contents,
             Err(why) => {
