@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::elements::{AccessRequest, ElementNow, Listing, TextSet};
 use super::geometry::{Rect, Transform};
 use super::model::{Output, WindowId, WorkspaceId};
 
@@ -19,6 +20,7 @@ pub enum Effect {
     Screen(ScreenRequest),
     Seat(SeatRequest),
     Session(SessionRequest),
+    Access(AccessRequest),
 }
 
 /// Asked of the compositor's own IPC.
@@ -211,6 +213,9 @@ pub enum Reply {
     /// How many characters went out.
     Typed { characters: usize },
     Launched { pid: u32 },
+    Elements(Listing),
+    Element(ElementNow),
+    TextSet(TextSet),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -272,8 +277,18 @@ pub enum FailureKind {
     Lost,
     /// The fence had moved on, or the operation was cancelled: the rest was not sent.
     Fenced,
+    /// No answer to a question in time; nothing was done.
+    Unanswered,
     /// Text that no keymap can hold.
     Unmappable,
+    /// The window has no accessible tree.
+    NotAccessible,
+    /// Several accessible windows fit the window.
+    Ambiguous,
+    /// The element is gone, or another one has its place.
+    Stale,
+    /// The element is a password field.
+    Secret,
     /// The core gave up waiting; only the core makes this.
     Abandoned,
 }
