@@ -65,12 +65,10 @@ pub mod state {
     pub const ENABLED: u32 = 8;
     pub const EXPANDABLE: u32 = 9;
     pub const EXPANDED: u32 = 10;
-    pub const FOCUSABLE: u32 = 11;
     pub const FOCUSED: u32 = 12;
     pub const MODAL: u32 = 16;
     pub const MULTI_LINE: u32 = 17;
     pub const PRESSED: u32 = 20;
-    pub const SELECTABLE: u32 = 22;
     pub const SELECTED: u32 = 23;
     pub const SENSITIVE: u32 = 24;
     pub const SHOWING: u32 = 25;

@@ -1,7 +1,7 @@
 """A window with ordinary widgets: `form.py 3|4 APP_ID RECORD [rows=N] [title=TEXT]`.
 
 Buttons, an entry, a password entry, a check box, and a list with as many rows as told. What they feel is a line of the
-record. `deskhand-*` lines on stdin change it: `rename TEXT`, `recreate`, `reorder`, `second TITLE`.
+record. Lines on stdin change it: `rename TEXT`, `recreate`, `reorder`, `second TITLE`.
 """
 
 import sys

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use deskhand_core::desktop::effect::{Effect, Failure, FailureKind, Outcome};
 use deskhand_core::{Input, Op};
 use deskhand_driver::{Driver, Effects};
-use deskhand_ports::{Compositor, Fence, Screen, Seat, Session, Ticket};
+use deskhand_ports::{Access, Compositor, Fence, Screen, Seat, Session, Ticket};
 use tokio::runtime::Handle;
 
 /// A backend that lets its own deadline pass is waited for this much longer.
@@ -22,6 +22,7 @@ pub struct Backends {
     pub seat: Option<Arc<dyn Seat>>,
     /// Of the compositor's present run; another one brings another.
     pub session: Option<Arc<dyn Session>>,
+    pub access: Option<Arc<dyn Access>>,
 }
 
 pub struct Executor {
@@ -101,6 +102,10 @@ async fn perform(backends: &Backends, effect: Effect, ticket: Ticket) -> Outcome
         Effect::Session(request) => match &backends.session {
             Some(session) => session.request(request, ticket).await,
             None => missing("the session's runtime directory"),
+        },
+        Effect::Access(request) => match &backends.access {
+            Some(access) => access.request(request, ticket).await,
+            None => missing("the accessibility bus"),
         },
     }
 }
