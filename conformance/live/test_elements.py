@@ -115,7 +115,11 @@ def test_typing_is_the_fallback_where_the_caller_allows_it(held, toolkit):
     form = held.desk.form(toolkit)
     held.session.focus(form.app_id)
     short = element(held.client, form, "Short field")
-    done = held.client.call("set_element_text", element=short["ref"], text="longer", fallback="type").ok().data
+    result = held.client.call("set_element_text", element=short["ref"], text="longer", fallback="type")
+    if toolkit == 4:  # its entries don't say that they have the focus, so nothing is typed on a guess
+        assert result.error == "upstream_error" and not form.text(), result
+        return
+    done = result.ok().data
     assert done["fallback"] == "type" and done["typed"] == 6 and done["observed"] == "differs", done
 
 
@@ -157,7 +161,7 @@ def test_on_a_scaled_and_turned_output(held, toolkit):
     rect = wait_until(lambda: held.session.window(form.app_id)["rect"]["x"] >= 1920 and held.session.window(form.app_id)["rect"], "the window there")
     wait_until(lambda: (element(held.client, form, "Second")["box"] or {"x": 0})["x"] >= rect["x"], "the boxes there")
     form.forget()
-    held.client.call("click", element=element(held.client, form, "Second")["ref"]).ok()
+    print(held.client.call("click", element=element(held.client, form, "Second")["ref"]).ok().data, rect)
     assert form.wait_event("clicked")["label"] == "Second"
 
 

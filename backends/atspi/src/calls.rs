@@ -25,7 +25,8 @@ pub const EDITABLE_TEXT: &str = "org.a11y.atspi.EditableText";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// One call of an app that is alive takes a few milliseconds.
-const CALL_LIMIT: Duration = Duration::from_millis(800);
+/// GTK 3 walks its long lists once when somebody begins to listen.
+const CALL_LIMIT: Duration = Duration::from_millis(1500);
 
 /// An object on the bus.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

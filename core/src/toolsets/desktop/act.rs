@@ -64,6 +64,8 @@ pub struct Report {
     pub more: Map<String, Value>,
     /// The output that an image would show.
     pub output: Option<String>,
+    /// What the action did is known without waiting for the compositor.
+    pub known: bool,
 }
 
 impl Report {
@@ -76,11 +78,11 @@ impl Report {
         if let Sent::Uncertain(why) = sent {
             more.insert("note".into(), json!(why));
         }
-        Self { accepted, observed: if accepted.is_none() { "uncertain" } else { observed }, about, more, output: None }
+        Self { accepted, observed: if accepted.is_none() { "uncertain" } else { observed }, about, more, output: None, known: false }
     }
 
     pub fn nothing_sent(observed: &'static str) -> Self {
-        Self { accepted: Some(false), observed, about: About::Anything, more: Map::new(), output: None }
+        Self { accepted: Some(false), observed, about: About::Anything, more: Map::new(), output: None, known: false }
     }
 
     pub fn with(mut self, key: &str, value: Value) -> Self {
@@ -176,7 +178,7 @@ async fn collect(cx: &Cx) {
 /// The action's result: what was seen to change, who interrupted, and an image where one is due.
 pub async fn finish(cx: &Cx, args: &Args, before: Before, mut report: Report) -> Result<Facts, Refused> {
     let sent = report.accepted != Some(false);
-    if sent {
+    if sent && !(report.known && before.elements.is_none()) {
         collect(cx).await;
     }
     let (after, lost, user_input) = cx.world(|w| {

@@ -52,7 +52,7 @@ pub static SET_ELEMENT_TEXT: Tool = Tool {
     name: "set_element_text",
     title: "Set an element's text",
     summary: "replaces an editable field's text through the accessibility bus",
-    description: "Replaces an editable element's whole text, and reads it back: `observed` is matched, differs or unknown. \
+    description: "Replaces an editable element's whole text, and reads it back: `observed` is matched (answered at once, so `changes` may not hold what follows), differs or unknown. \
         fallback \"type\": when that didn't do it, the field is focused, its text selected and the new one typed (up to 1000 characters). Password fields are refused.",
     args: &[
         super::LEASE,
@@ -122,6 +122,8 @@ async fn set_element_text(cx: Cx, args: Args) -> Result<Facts, Refused> {
         return Err(Error::UpstreamError.because("the element takes no text through the accessibility bus; nothing was sent. Give fallback: \"type\", or click it and type_text."));
     }
     let mut report = Report::new(&sent, set.map_or("unknown", told), About::Windows(vec![known.window])).with("element", json!(known.reference));
+    // The field itself said so; what the app makes of it (a title, say) comes with the next look.
+    report.known = set == Some(TextSet::Matched);
     if by_typing && matches!(set, Some(TextSet::Differs | TextSet::NotEditable)) {
         let typed = type_instead(&cx, &known, &text).await?;
         report.observed = typed.0;

@@ -28,7 +28,7 @@ pub fn named(cx: &Cx, args: &Args) -> Result<Known, Refused> {
             return Err(Error::ElementStale.plain(&format!("The element's window {} is closed.", known.window)));
         };
         gates::window_allowed(w, Some(window))?;
-        if let Some(expected) = args.object("expect").and_then(super::expect::window_id)
+        if let Some(expected) = args.map().get("expect").and_then(serde_json::Value::as_object).and_then(super::expect::window_id)
             && expected != known.window
         {
             return Err(Error::FocusMismatch.plain(&format!("The element is in window {}, not in {expected}; nothing was sent.", known.window)));
