@@ -160,8 +160,10 @@ def test_on_a_scaled_and_turned_output(held, toolkit):
     held.session.focus(form.app_id)
     rect = wait_until(lambda: held.session.window(form.app_id)["rect"]["x"] >= 1920 and held.session.window(form.app_id)["rect"], "the window there")
     wait_until(lambda: (element(held.client, form, "Second")["box"] or {"x": 0})["x"] >= rect["x"], "the boxes there")
+    # An app that is just being given another scale may miss what comes meanwhile.
+    held.client.call("wait_for", until="screen_stable").ok()
     form.forget()
-    print(held.client.call("click", element=element(held.client, form, "Second")["ref"]).ok().data, rect)
+    held.client.call("click", element=element(held.client, form, "Second")["ref"]).ok()
     assert form.wait_event("clicked")["label"] == "Second"
 
 

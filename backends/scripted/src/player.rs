@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use deskhand_core::Op;
 use deskhand_core::desktop::effect::{CompositorRequest, Effect, Failure, FailureKind, Outcome, ScreenRequest, SeatRequest, SessionRequest};
-use deskhand_ports::{Compositor, Observe, Screen, Seat, Session, Ticket};
+use deskhand_core::desktop::elements::AccessRequest;
+use deskhand_ports::{Access, Compositor, Observe, Screen, Seat, Session, Ticket};
 use tokio::sync::{Notify, oneshot};
 
 use crate::script::{Part, Script, What, alike};
@@ -143,6 +144,13 @@ impl Screen for Player {
 impl Seat for Player {
     async fn request(&self, request: SeatRequest, ticket: Ticket) -> Outcome {
         self.answer(Effect::Seat(request), ticket).await
+    }
+}
+
+#[async_trait]
+impl Access for Player {
+    async fn request(&self, request: AccessRequest, ticket: Ticket) -> Outcome {
+        self.answer(Effect::Access(request), ticket).await
     }
 }
 
