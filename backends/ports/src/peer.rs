@@ -40,7 +40,8 @@ impl Environment {
     /// The Wayland socket's path, found as libwayland does.
     pub fn wayland_socket(&self) -> Result<PathBuf, String> {
         let Some(display) = &self.wayland_display else {
-            return Err("WAYLAND_DISPLAY is not set; start deskhand inside the desktop session".into());
+            let looked_in = self.runtime_dir.as_deref().map_or_else(String::new, |dir| format!(" and {} holds no single compositor's socket", dir.display()));
+            return Err(format!("WAYLAND_DISPLAY is not set{looked_in}; start deskhand inside the desktop session, with its XDG_RUNTIME_DIR and WAYLAND_DISPLAY"));
         };
         let display = Path::new(display);
         if display.is_absolute() {
@@ -108,7 +109,7 @@ pub struct Display {
 pub fn display(environment: &Environment) -> Result<Display, String> {
     let socket = environment.wayland_socket()?;
     let peer = peer_of(&socket).map_err(|e| {
-        format!("the Wayland socket {} can't be reached ({e}); is the compositor running?", socket.display())
+        format!("the Wayland socket {} can't be reached ({e})", socket.display())
     })?;
     let name = canonical_name(&socket, environment.runtime_dir.as_deref());
     let instance = format!("{name}.{}.{}", peer.pid, peer.start_time);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use super::calls::Calls;
+use super::call_table::Calls;
 use super::cx::lock;
 use super::io::{Conn, Input, Output, TimerKind};
 use super::random::Random;

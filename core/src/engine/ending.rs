@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::caller::Caller;
-use super::calls::Origin;
+use super::call_table::Origin;
 use super::core::Core;
 use super::cx::{Reason, lock};
 use super::io::{CallId, Conn, Op, Output, TimerKind};
@@ -151,6 +151,7 @@ impl Core {
         let mut line = json!({
             "time": super::world::rfc3339(wall),
             "client": if crate::protocol::connection::is_known_client(&caller.label) { json!(caller.label) } else { json!({"string": caller.label.chars().count()}) },
+            "principal": caller.principal,
             "tool": tool.name,
             "arguments": origin.redacted,
         });

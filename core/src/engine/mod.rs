@@ -1,6 +1,7 @@
 //! The state machine: inputs in, outputs out, calls and their handlers between.
 
 pub mod caller;
+pub mod call_table;
 pub mod calls;
 pub mod core;
 pub mod cx;

@@ -1,15 +1,19 @@
 //! After a bug: a new machine that keeps what was observed and nothing that was under way.
 
-use super::calls::Calls;
+use std::collections::BTreeSet;
+
+use super::call_table::Calls;
 use super::core::Core;
 use super::cx::lock;
-use super::io::Output;
+use super::io::{Conn, Output};
 use super::random::Random;
 use super::timers::Timers;
 use crate::lease::rules::{State, Table};
+use crate::protocol::carriage::Carriage;
+use crate::protocol::connection::Connection;
 use crate::protocol::listing::Listings;
 use crate::protocol::state::States;
-use crate::rpc::body::error_response;
+use crate::rpc::body::{Nature, error_response};
 use crate::rpc::error::{INTERNAL_ERROR, RpcError};
 
 impl Core {
@@ -40,8 +44,28 @@ impl Core {
             self.reply(to.conn, to.route, to.batch, Some(error_response(Some(&id), &error)));
         }
         self.end_batches();
+        self.close_unanswered_exchanges();
         self.give_back = true;
         self.begin_startup(self.now);
         self.settle();
+    }
+
+    /// A request that was being read when the bug struck has no call yet; its POST would wait for ever.
+    fn close_unanswered_exchanges(&mut self) {
+        let answered: BTreeSet<Conn> = self
+            .outputs
+            .iter()
+            .filter_map(|output| match output {
+                Output::Send { conn, body, .. } if matches!(body.nature(), Nature::Answer { .. }) => Some(*conn),
+                _ => None,
+            })
+            .collect();
+        let waiting = |(conn, connection): &(&Conn, &Connection)| {
+            connection.carriage == Carriage::Exchange && connection.subscriptions.is_empty() && !answered.contains(conn)
+        };
+        let conns: Vec<Conn> = self.connections.iter().filter(waiting).map(|(conn, _)| *conn).collect();
+        for conn in conns {
+            self.put(Output::Close { conn });
+        }
     }
 }

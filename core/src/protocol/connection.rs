@@ -119,7 +119,7 @@ impl Core {
             body.append(answer);
         }
         body.push(&b"]"[..]);
-        let body = body.is_now(Nature::Answer { error: None });
+        let body = body.with_nature(Nature::Answer { error: None });
         self.put(Output::Send { conn, route: done.route, body });
     }
 }

@@ -12,7 +12,7 @@ use super::params::{Params, client_label, unread};
 use super::revision::Revision;
 use super::state::Binding;
 use crate::engine::caller::Caller;
-use crate::engine::calls::Origin;
+use crate::engine::call_table::Origin;
 use crate::engine::core::Core;
 use crate::engine::cx::Reason;
 use crate::engine::io::{Conn, Output, Route};

@@ -203,7 +203,7 @@ fn request<'i>(
     match head.version {
         None => return Err(of_request(mismatch("MCP-Protocol-Version is missing"))),
         Some(version) if version != body_names => {
-            return Err(of_request(mismatch(&format!("MCP-Protocol-Version is {:?} and _meta says {:?}", shortened(version), shortened(&body_names)))));
+            return Err(of_request(mismatch(&format!("MCP-Protocol-Version is {:?} and _meta says {:?}", shortened(version), shortened(body_names)))));
         }
         Some(_) => {}
     }

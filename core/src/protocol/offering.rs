@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::dispatch::{Return, Who};
 use super::params::Params;
 use super::state::Binding;
-use crate::engine::calls::Origin;
+use crate::engine::call_table::Origin;
 use crate::engine::core::Core;
 use crate::engine::cx::Cx;
 use crate::engine::io::Conn;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::desktop::effect::EncodedImage;
 use crate::engine::caller::Caller;
-use crate::engine::calls::Origin;
+use crate::engine::call_table::Origin;
 use crate::engine::core::Core;
 use crate::rpc::body::{Body, error_response, push_json, push_json_string, response};
 use crate::rpc::error::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};

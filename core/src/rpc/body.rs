@@ -28,7 +28,7 @@ impl Body {
         self.nature
     }
 
-    pub(crate) fn is_now(mut self, nature: Nature) -> Self {
+    pub(crate) fn with_nature(mut self, nature: Nature) -> Self {
         self.nature = nature;
         self
     }
@@ -81,12 +81,12 @@ pub fn response(id: &RequestId, result: Body) -> Body {
     if let [only] = result.segments.as_slice() {
         head.extend_from_slice(only);
         head.push(b'}');
-        return Body::from(head).is_now(Nature::Answer { error: None });
+        return Body::from(head).with_nature(Nature::Answer { error: None });
     }
     let mut body = Body::from(head);
     body.append(result);
     body.push(&b"}"[..]);
-    body.is_now(Nature::Answer { error: None })
+    body.with_nature(Nature::Answer { error: None })
 }
 
 /// An error; `id` is `None` where the request's own couldn't be read.
@@ -106,7 +106,7 @@ pub fn error_response(id: Option<&RequestId>, error: &RpcError) -> Body {
         push_json(&mut out, data);
     }
     out.extend_from_slice(b"}}");
-    Body::from(out).is_now(Nature::Answer { error: Some(error.code) })
+    Body::from(out).with_nature(Nature::Answer { error: Some(error.code) })
 }
 
 /// An error that belongs to no request, for transports where an answer's place says what it belongs to: without `id`.
@@ -115,7 +115,7 @@ pub fn error_without_id(error: &RpcError) -> Body {
     if let Some(data) = &error.data {
         answer["error"]["data"] = data.clone();
     }
-    value_body(&answer).is_now(Nature::Answer { error: Some(error.code) })
+    value_body(&answer).with_nature(Nature::Answer { error: Some(error.code) })
 }
 
 /// A request of ours. Ids are numbers that count up.

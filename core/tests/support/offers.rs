@@ -10,11 +10,10 @@ use deskhand_core::rpc::body::Nature;
 use deskhand_core::rpc::error::RpcError;
 use deskhand_core::tools::args::Args;
 use deskhand_core::tools::content::{Block, Contents, ContentsBody, Role};
-use deskhand_core::tools::declare::{Arg, Audit, Handler, Hints, Known, LeaseNeed, Profile, Tool};
+use deskhand_core::tools::declare::{Arg, Audit, Handler, Hints, LeaseNeed, Profile, Tool};
 use deskhand_core::tools::facts::{Facts, Refused};
 use deskhand_core::tools::offers::{Completion, CompletionAsk, Prompt, PromptArgument, PromptMessages, Reference, ResourcePage, Resources, Template};
-use deskhand_core::tools::redact::Knows;
-use deskhand_core::tools::toolset::{Negotiation, Pick, RefusalStyle, Style, Toolset};
+use deskhand_core::tools::toolset::Toolset;
 use deskhand_core::{Carriage, Config, Conn, Core, Input, Limits, Output, Route, Time};
 use serde_json::{Map, Value, json};
 
@@ -32,30 +31,14 @@ pub static OFFERS: Toolset = Toolset {
 pub static BARE: Toolset = Toolset { name: "bare", tools: &[&ECHO], ..COMMON };
 
 const COMMON: Toolset = Toolset {
-    name: "",
     title: "Offers",
     description: "Everything that can be offered",
     instructions: "For tests.",
-    tools: &[],
-    prompts: &[],
-    resources: None,
-    complete: None,
-    logging: false,
-    capabilities: "{}",
-    result_meta: None,
-    negotiation: Negotiation { absent: Pick::Newest, unknown: Pick::Newest },
-    retired: &[],
-    ready: |_| true,
-    listed: |_, _| true,
     // Each press of a key opens or closes the gate.
     gate: |w, _, tool, _| if tool.name == "gated" && w.user_inputs % 2 == 1 { Err(Refused::Plain("the gate is closed".into())) } else { Ok(()) },
     busy: || Refused::Plain("busy".into()),
     abandoned: |_, reason| stopped(reason),
-    refusals: &[],
-    style: Style { refusal: RefusalStyle::Error, image_with_structured: false },
-    audited: false,
-    knows: |_| Box::new(Nothing),
-    audit_outcome: |_| Map::new(),
+    ..Toolset::BARE
 };
 
 const NONCE: Arg = Arg::text("nonce", "Comes back.", 0, 1 << 20, Audit::Length);
@@ -280,14 +263,6 @@ async fn complete(_: Cx, ask: CompletionAsk) -> Result<Completion, Refused> {
         }
         (Reference::Resource(template), _) if template == "t://{id}" => Ok(Completion { values: vec!["text".into()], ..Completion::default() }),
         _ => Err(Refused::Rpc(RpcError::invalid_params("Invalid params: nothing to complete"))),
-    }
-}
-
-struct Nothing;
-
-impl Knows for Nothing {
-    fn knows(&self, _: Known, _: &str) -> bool {
-        false
     }
 }
 

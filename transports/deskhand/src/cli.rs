@@ -48,7 +48,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print niri binds, a policy file and client configurations; changes nothing unless told
+    /// Print key binds, a policy file and client configurations; changes nothing unless told
     Setup(Setup),
     /// List the tools, their arguments and their errors
     Tools {

@@ -85,6 +85,38 @@ fn every_shell_gets_completions() {
 }
 
 #[test]
+fn tokens_are_made_shown_and_taken_back() {
+    let home = Home::new();
+    let first = out(&home.run(&["token"]));
+    assert!(first.starts_with("dh_"));
+    assert_eq!(out(&home.run(&["token", "show", "default"])), first);
+    let second = out(&home.run(&["token", "add", "laptop"]));
+    assert_ne!(first, second);
+    assert_eq!(out(&home.run(&["token", "list"])), "default\nlaptop\n");
+    out(&home.run(&["token", "remove", "laptop"]));
+    assert_eq!(out(&home.run(&["token", "list"])), "default\n");
+    for (arguments, code) in [(["token", "show", "laptop"], 1), (["token", "remove", "laptop"], 1), (["token", "add", "Two Words"], 2)] {
+        assert_eq!(home.run(&arguments).status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn setup_prints_what_http_needs_and_no_secret() {
+    let home = Home::new();
+    let token = out(&home.run(&["token"])).trim().to_string();
+    let text = out(&home.run(&["setup", "--http"]));
+    for expected in ["--transport http", "bearer_token_env_var", "http://127.0.0.1:7333/mcp"] {
+        assert!(text.contains(expected), "{expected}");
+    }
+    let units = out(&home.run(&["setup", "--systemd"]));
+    assert!(units.contains("ExecStart=") && units.contains("ListenStream=127.0.0.1:7333"));
+    assert!(!text.contains(&token) && !units.contains(&token));
+    for flags in [["--systemd", "--http"], ["--write-systemd", "--systemd"]] {
+        assert_eq!(home.run(&["setup", flags[0], flags[1]]).status.code(), Some(2));
+    }
+}
+
+#[test]
 fn setup_prints_and_changes_nothing() {
     let home = Home::new();
     let before = home.files();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -110,8 +110,11 @@ impl Tokens {
         Ok(Self { path: path.to_path_buf(), known, started: Instant::now(), looked_ms: AtomicU64::new(0), gone: Mutex::default() })
     }
 
-    /// Makes the file, with one token named `default`, if there is none.
+    /// Makes the file, with one token named `default`, if there is none, and its folder.
     pub fn load_or_create(path: &Path) -> Result<Self, TokenError> {
+        if let Some(folder) = path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| io_error(folder, e))?;
+        }
         let _lock = lock_folder(path)?;
         if let Err(TokenError::Io { source, .. }) = read(path)
             && source.kind() == io::ErrorKind::NotFound

@@ -31,6 +31,16 @@ fn made_once_then_kept() {
 }
 
 #[test]
+fn at_a_first_start_there_is_no_folder_either() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("config/deskhand/tokens");
+    assert!(Tokens::load_or_create(&path).unwrap().token("default").is_some());
+    for folder in ["config", "config/deskhand"] {
+        assert_eq!(fs::metadata(home.path().join(folder)).unwrap().permissions().mode() & 0o777, 0o700, "{folder}");
+    }
+}
+
+#[test]
 fn many_at_once_lose_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokens");

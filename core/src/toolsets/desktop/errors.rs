@@ -31,11 +31,11 @@ macro_rules! errors {
 errors! {
     Stopped "stopped": "The person set the stop flag, or it can't be watched; or the server is ending.", "Wait for the person: `deskhand resume` clears it.", "all but status";
     RecoveryRequired "recovery_required": "A dead server left keys or buttons pressed and the guard could not release them.", "The person runs `deskhand recover`.", "acting";
-    LeaseRequired "lease_required": "The call needs the desktop's lease and doesn't have it.", "Call acquire_desktop, and give its `lease`.", "acting";
+    LeaseRequired "lease_required": "The call needs the desktop's lease and doesn't have it.", "Call acquire_desktop, and give its `lease`.", "acting, and looking with a `lease` that ended";
     LeaseHeld "lease_held": "Another client holds the desktop's lease.", "Wait until it is released or idle, or ask the person.", "acting";
     NiriUnavailable "niri_unavailable": "The compositor (niri or sway) or its Wayland display can't be reached.", "Check that it runs: `deskhand doctor`.", "all but status";
-    ReadOnly "read_only": "The compositor's version or events aren't understood, the policy is invalid, or the audit log can't be written.", "See `blockers` in status.", "acting";
-    ScreenLocked "screen_locked": "The screen is locked, or whether it is can't be known.", "The person unlocks it; on a headless or nested compositor the policy may say `assume_unlocked = true`.", "screenshot, acting";
+    ReadOnly "read_only": "The compositor's version or events aren't understood, the policy is invalid, or the audit log can't be written.", "See `blockers` in status.", "acting, screenshot when the policy is invalid";
+    ScreenLocked "screen_locked": "The screen is locked, or whether it is can't be known.", "The person unlocks it; on a headless or nested compositor the policy may say `assume_unlocked = true`, which a server reads when it starts.", "screenshot, acting";
     SessionMismatch "session_mismatch": "The Wayland display and the compositor's socket belong to different compositors.", "Start the server in the session that it is to drive.", "screenshot, acting";
     AppDenied "app_denied": "The policy denies this app.", "Leave it to the person, or have them change the policy.", "screenshot, acting";
     UnrestrictedRequired "unrestricted_required": "The policy allows this only with `unrestricted = true`.", "Find a way without it, or ask the person.", "niri_action, key, noctalia";

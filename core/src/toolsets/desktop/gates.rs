@@ -100,7 +100,7 @@ fn lease_gate(w: &World, caller: &Caller, args: &Args) -> Result<(), Refused> {
         Verdict::HeldBy { label, since_wall_ms } => Err(held(&label, since_wall_ms)),
         _ => match &w.other_holder {
             Some(holder) => Err(held(&holder.label, holder.since_wall_ms)),
-            None => Err(Error::LeaseRequired.plain("No lease is held; it may have ended by idling.")),
+            None => Err(Error::LeaseRequired.plain("No lease is held; it ended by idling, a stop, or the end of what took it.")),
         },
     }
 }
@@ -110,6 +110,13 @@ pub fn held(label: &str, since_wall_ms: u64) -> Refused {
         .plain(&format!("{label} holds the lease since {}.", rfc3339(since_wall_ms)))
         .with("holder", serde_json::json!(label))
         .with("since", serde_json::json!(rfc3339(since_wall_ms)))
+}
+
+fn policy_read(w: &World) -> Result<(), Refused> {
+    match &w.policy_state {
+        PolicyState::Invalid(why) => Err(Error::ReadOnly.plain(&format!("The policy file is invalid: {why}. The server reads it when it starts."))),
+        _ => Ok(()),
+    }
 }
 
 fn writable(w: &World) -> Result<(), Refused> {
@@ -123,9 +130,7 @@ fn writable(w: &World) -> Result<(), Refused> {
         Stream::Opening => return Err(Error::ReadOnly.plain("The event stream isn't read yet; try again in a moment.")),
         Stream::Lost(why) => return Err(Error::ReadOnly.plain(&format!("The event stream was lost: {why}."))),
     }
-    if let PolicyState::Invalid(why) = &w.policy_state {
-        return Err(Error::ReadOnly.plain(&format!("The policy file is invalid: {why}.")));
-    }
+    policy_read(w)?;
     match &w.audit_error {
         Some(why) => Err(Error::ReadOnly.plain(&format!("The audit log can't be written: {why}."))),
         None => Ok(()),
@@ -148,6 +153,8 @@ pub fn matching(w: &World) -> Result<(), Refused> {
 
 /// What an image needs.
 pub fn images(w: &World) -> Result<(), Refused> {
+    // Which apps may not be captured isn't known either.
+    policy_read(w)?;
     unlocked(w)?;
     matching(w)
 }

@@ -30,7 +30,7 @@ pub fn run(place: Place, json: bool) -> Result<ExitCode, Failed> {
 /// The report once all that is looked for was found, or the time is over.
 pub fn ask(place: Place) -> Result<Value, Failed> {
     let report = runtime()?.block_on(async move {
-        let edges = Edges::start(place, Setting { audit: false, acts: false, tap: None });
+        let edges = Edges::start(place, Setting { audit: true, acts: false, tap: None });
         let driver = edges.driver.clone();
         let end = tokio::time::Instant::now() + FINDING;
         while !driver.look(|core| core.look(found)) && tokio::time::Instant::now() < end {

@@ -9,7 +9,6 @@ pub fn service(program: &str) -> String {
          Description=Deskhand, an MCP server for this desktop\n\
          PartOf=graphical-session.target\n\
          After=graphical-session.target\n\
-         Requisite=graphical-session.target\n\
          \n\
          [Service]\n\
          ExecStart={} serve\n\
@@ -44,6 +43,11 @@ pub const HOW: &str = "\
 # For as long as the session:      systemctl --user enable --now deskhand.service
 # or only when a client connects:  systemctl --user enable --now deskhand.socket
 #
-# systemd must know the session. niri-session sees to it; for sway add to its configuration:
-#     exec systemctl --user import-environment WAYLAND_DISPLAY SWAYSOCK XDG_CURRENT_DESKTOP && systemctl --user start graphical-session.target
+# systemd must know the session. niri-session sees to it. For sway, unless your distribution does it already, a file
+# ~/.config/systemd/user/sway-session.target:
+#     [Unit]
+#     Description=sway session
+#     BindsTo=graphical-session.target
+# and in sway's configuration:
+#     exec systemctl --user import-environment WAYLAND_DISPLAY SWAYSOCK XDG_CURRENT_DESKTOP && systemctl --user start sway-session.target
 ";
