@@ -105,6 +105,11 @@ class Desk:
         self.windows.append(window)
         return window
 
+    def form(self, *arguments, **options):
+        window = self.session.form(*arguments, **options)
+        self.windows.append(window)
+        return window
+
     def reset(self):
         """Ends this test's servers and windows and clears the stop flag."""
         for client in self.servers:

@@ -328,12 +328,18 @@ class Session:
             window.wait_size(rectangle["width"], rectangle["height"])
         return window
 
-    def _test_window(self, script, toolkit, app_id, arguments, ready=True):
+    def form(self, toolkit=3, app_id=None, floating=True, **options):
+        """A window of buttons, fields and a list (`rows=N`); returns a `TestWindow` that takes `command`s."""
+        name = app_id or f"{'floating' if floating else 'tiled'}-form{toolkit}"
+        arguments = [f"{key}={value}" for key, value in options.items()]
+        return self._test_window("form.py", toolkit, name, arguments, stdin=subprocess.PIPE)
+
+    def _test_window(self, script, toolkit, app_id, arguments, ready=True, **options):
         record = self.directory("window") / "record"
         record.touch()
         self.give(record)
         argv = [PYTHON, str(self.base / "windows" / script), str(toolkit), app_id, str(record), *arguments]
-        child = self.spawn(argv, log=app_id)
+        child = self.spawn(argv, log=app_id, **options)
         self._window_of(child, app_id)
         window = TestWindow(self, child, app_id, record)
         if ready:
@@ -443,6 +449,13 @@ class TestWindow:
     def input_events(self):
         """Keys, buttons, wheel and motion, without what follows from appearing under a resting pointer."""
         return self.events("motion", "button", "scroll", "key", "drag")
+
+    def command(self, line):
+        """Has a form do something, and waits until it did."""
+        before = sum(event["event"] == "done" for event in self.all_events())
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        wait_until(lambda: sum(event["event"] == "done" for event in self.all_events()) > before, f"{line} in {self.app_id}")
 
     def wait_ready(self):
         wait_until(lambda: self.events("ready"), f"{self.app_id}'s first picture", 20)

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.timeout(90)
 
 
 def test_the_list(desk):
-    """On sway, before elements and Noctalia: these tools and no niri ones, with their annotations."""
+    """On sway, before Noctalia: these tools and no niri ones, with their annotations."""
     client = desk.server()
     tools = {tool["name"]: tool for tool in client.tools()}
     expected = """status desktop_state clipboard_read wait_for screenshot acquire_desktop release_desktop focus launch close_window
-        pointer_move click drag scroll key type_text""".split()
+        pointer_move click drag scroll key type_text elements activate_element set_element_text""".split()
     assert set(expected) <= set(tools), sorted(set(expected) - set(tools))
     assert not {"niri_action", "shell_panel", "noctalia"} & set(tools)
     for name, tool in tools.items():

@@ -9,8 +9,11 @@ use deskhand_core::desktop::effect::{
     Captured, ClipboardRequest, CompositorRequest, Copied, Effect, EncodedImage, Failure, FailureKind, Holder, PutBack, Reply,
     ScreenRequest, SeatRequest, SessionRequest,
 };
+use deskhand_core::desktop::elements::{
+    AccessRequest, Element, ElementNow, Identity, Listing, Presence, TextSet,
+};
 use deskhand_core::desktop::event::{
-    Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState,
+    AccessState, Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState,
     Observation,
 };
 use deskhand_core::desktop::geometry::{Rect, Transform};
@@ -174,7 +177,38 @@ fn reply(effect: &Effect, n: &mut u32) -> Reply {
         Effect::Clipboard(ClipboardRequest::AwaitReader { .. }) => Reply::Read(Some(true)),
         Effect::Clipboard(ClipboardRequest::Restore) => Reply::PutBack(PutBack::Restored),
         Effect::Session(SessionRequest::Launch { .. }) => Reply::Launched { pid: 42 },
+        Effect::Access(AccessRequest::Elements(_)) => Reply::Elements(Listing {
+            elements: (0..3).map(|_| element(n)).collect(),
+            truncated: None,
+            nodes: 3,
+            hint: None,
+        }),
+        Effect::Access(AccessRequest::SetText { .. } | AccessRequest::CompareText { .. }) => {
+            Reply::TextSet(TextSet::Matched)
+        }
+        Effect::Access(_) => Reply::Element(ElementNow {
+            presence: Presence::Present,
+            before: Vec::new(),
+            states: vec!["focused".into()],
+            place: Ok(Rect::new(1, 2, 30, 40)),
+        }),
         _ => Reply::Done,
+    }
+}
+
+fn element(n: &mut u32) -> Element {
+    Element {
+        identity: Identity {
+            bus: secret(n),
+            path: secret(n),
+            role: "push button".into(),
+            name: secret(n),
+            parents: vec![secret(n)],
+            row: Some(secret(n)),
+        },
+        states: vec!["focused".into()],
+        actions: vec!["click".into(), secret(n)],
+        place: Ok(Rect::new(1, 2, 30, 40)),
     }
 }
 
@@ -243,6 +277,7 @@ fn ready(n: &mut u32) -> Vec<Input> {
         Observation::SessionMatch(Ok(())),
         Observation::Screen(Availability::Up),
         Observation::Seat(Availability::Up),
+        Observation::Accessibility(AccessState::Up { enabled: true }),
         Observation::Lock {
             state: LockState::Unlocked,
             source: "logind".into(),

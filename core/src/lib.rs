@@ -5,6 +5,7 @@
 //! The same inputs give the same outputs, byte for byte. `ARCHITECTURE.md` beside this crate says what holds.
 
 pub mod desktop;
+pub mod elements;
 pub mod engine;
 pub mod lease;
 pub mod policy;

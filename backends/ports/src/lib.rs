@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use deskhand_core::desktop::effect::{
     ClipboardRequest, CompositorRequest, Failure, FailureKind, Outcome, ScreenRequest, SeatRequest, SessionRequest,
 };
+use deskhand_core::desktop::elements::AccessRequest;
 use deskhand_core::desktop::event::Observation;
 
 /// Where a backend puts what it sees. Never blocks for long; may be called from any thread.
@@ -78,6 +79,12 @@ pub trait Seat: Send + Sync {
 #[async_trait]
 pub trait Clipboard: Send + Sync {
     async fn request(&self, request: ClipboardRequest, ticket: Ticket) -> Outcome;
+}
+
+/// Accessible elements of windows. Each request has its own deadline, and none waits for another.
+#[async_trait]
+pub trait Access: Send + Sync {
+    async fn request(&self, request: AccessRequest, ticket: Ticket) -> Outcome;
 }
 
 /// The lock file, the launcher, and the person's switches.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use deskhand_core::Op;
 use deskhand_core::desktop::effect::{ClipboardRequest, CompositorRequest, Effect, Failure, FailureKind, Outcome, ScreenRequest, SeatRequest, SessionRequest};
-use deskhand_ports::{Clipboard, Compositor, Observe, Screen, Seat, Session, Ticket};
+use deskhand_core::desktop::elements::AccessRequest;
+use deskhand_ports::{Access, Clipboard, Compositor, Observe, Screen, Seat, Session, Ticket};
 use tokio::sync::{Notify, oneshot};
 
 use crate::script::{Part, Script, What, alike};
@@ -150,6 +151,13 @@ impl Seat for Player {
 impl Clipboard for Player {
     async fn request(&self, request: ClipboardRequest, ticket: Ticket) -> Outcome {
         self.answer(Effect::Clipboard(request), ticket).await
+    }
+}
+
+#[async_trait]
+impl Access for Player {
+    async fn request(&self, request: AccessRequest, ticket: Ticket) -> Outcome {
+        self.answer(Effect::Access(request), ticket).await
     }
 }
 

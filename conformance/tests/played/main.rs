@@ -15,7 +15,7 @@ use deskhand_core::toolsets::desktop::DESKTOP;
 use deskhand_core::trace::{Recorder, Trace, replay};
 use deskhand_core::{Config, Conn, Core, Input, Limits, Op, Output, Time, policy};
 use deskhand_driver::{Driver, Effects, Tap};
-use deskhand_ports::{Clipboard, Compositor, Fence, Screen, Seat, Session, Ticket};
+use deskhand_ports::{Access, Clipboard, Compositor, Fence, Screen, Seat, Session, Ticket};
 use deskhand_scripted::{Player, Script};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -52,6 +52,7 @@ impl Effects for Edge {
                 Effect::Seat(request) => Seat::request(&*player, request, ticket).await,
                 Effect::Clipboard(request) => Clipboard::request(&*player, request, ticket).await,
                 Effect::Session(request) => Session::request(&*player, request, ticket).await,
+                Effect::Access(request) => Access::request(&*player, request, ticket).await,
             };
             if let Some(driver) = driver.upgrade() {
                 driver.handle(Input::Completed { op, outcome });

@@ -72,5 +72,9 @@ pub fn counts(changes: &Map<String, Value>) -> Value {
         "changed": len("windows"),
         "focus_moved": changes.contains_key("focus"),
         "workspace_moved": changes.contains_key("workspace"),
+        "elements": changes.get("elements").map(|of| {
+            let count = |key: &str| of.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+            json!({"added": count("added"), "removed": count("removed"), "changed": count("changed")})
+        }),
     })
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::elements::{AccessRequest, ElementNow, Listing, TextSet};
 use super::geometry::{Rect, Transform};
 use super::model::{Output, WindowId, WorkspaceId};
 
@@ -20,6 +21,7 @@ pub enum Effect {
     Seat(SeatRequest),
     Clipboard(ClipboardRequest),
     Session(SessionRequest),
+    Access(AccessRequest),
 }
 
 /// Asked of the compositor's own IPC.
@@ -232,6 +234,9 @@ pub enum Reply {
     /// Whether the offered text was read; `None`: it can't be told, since a clipboard manager serves it now.
     Read(Option<bool>),
     PutBack(PutBack),
+    Elements(Listing),
+    Element(ElementNow),
+    TextSet(TextSet),
 }
 
 /// The clipboard's text, or why it isn't given.
@@ -328,10 +333,20 @@ pub enum FailureKind {
     Lost,
     /// The fence had moved on, or the operation was cancelled: the rest was not sent.
     Fenced,
+    /// No answer to a question in time; nothing was done.
+    Unanswered,
     /// Text that no keymap can hold.
     Unmappable,
     /// What the clipboard holds can't be saved, or is a secret; it is as it was.
     Unsaved,
+    /// The window has no accessible tree.
+    NotAccessible,
+    /// Several accessible windows fit the window.
+    Ambiguous,
+    /// The element is gone, or another one has its place.
+    Stale,
+    /// The element is a password field.
+    Secret,
     /// The core gave up waiting; only the core makes this.
     Abandoned,
 }

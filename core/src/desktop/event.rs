@@ -27,6 +27,8 @@ pub enum Observation {
     SessionMatch(Result<(), String>),
     Screen(Availability),
     Seat(Availability),
+    /// The session's accessibility bus.
+    Accessibility(AccessState),
     /// The real keyboard or pointer was used.
     UserInput,
 }
@@ -35,6 +37,14 @@ pub enum Observation {
 #[serde(rename_all = "snake_case")]
 pub enum Availability {
     Up,
+    Down { detail: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessState {
+    /// `enabled`: applications are told to offer their trees; some do it anyway.
+    Up { enabled: bool },
     Down { detail: String },
 }
 

@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod diff;
 pub mod effect;
+pub mod elements;
 pub mod event;
 pub mod geometry;
 pub mod history;

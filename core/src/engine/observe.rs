@@ -12,6 +12,7 @@ use crate::desktop::effect::{Effect, ScreenRequest, SeatRequest, SessionRequest}
 use crate::desktop::event::{Availability, CompositorState, LockState, Observation};
 use crate::desktop::history::History;
 use crate::desktop::state::Desktop;
+use crate::elements::Elements;
 use crate::lease::rules::{Request, State, Table, Verdict};
 use crate::shots::Shots;
 use crate::time::Time;
@@ -37,11 +38,13 @@ impl World {
             unfinished: None,
             screen: Availability::Down { detail: waiting.clone() },
             seat: Availability::Down { detail: waiting },
+            access: None,
             lease: Table::new(u64::from(config.policy.lease_idle_minutes) * 60_000),
             other_holder: None,
             users_window: None,
             users_workspace: None,
             shots: Shots::default(),
+            elements: Elements::default(),
             policy: Arc::new(config.policy.clone()),
             policy_state: config.policy_state.clone(),
             abandoned: config.toolset.abandoned,
@@ -107,6 +110,7 @@ impl Core {
             Observation::SessionMatch(result) => self.world_mut(|w| w.session_match = result),
             Observation::Screen(state) => self.world_mut(|w| w.screen = state),
             Observation::Seat(state) => self.world_mut(|w| w.seat = state),
+            Observation::Accessibility(state) => self.world_mut(|w| w.access = Some(state)),
             Observation::UserInput => self.world_mut(|w| w.user_inputs += 1),
         }
     }
@@ -228,6 +232,7 @@ pub(crate) async fn give_lease_back(cx: Cx) -> Result<Facts, Refused> {
         w.users_window = None;
         w.users_workspace = None;
         w.binds = None;
+        w.elements.end_lease();
         w.shots.end_lease()
     });
     let _ = cx.run(Effect::Seat(SeatRequest::Close), 1000).await;

@@ -7,9 +7,10 @@ use crate::desktop::effect::Holder;
 use super::cx::Reason;
 use super::random::Random;
 use super::startup::Told;
-use crate::desktop::event::{Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState, Observation};
+use crate::desktop::event::{AccessState, Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState, Observation};
 use crate::desktop::history::History;
 use crate::desktop::state::Desktop;
+use crate::elements::Elements;
 use crate::lease::rules::Table;
 use crate::policy::{Policy, PolicyState};
 use crate::shots::Shots;
@@ -35,12 +36,15 @@ pub struct World {
     pub unfinished: Option<String>,
     pub screen: Availability,
     pub seat: Availability,
+    /// `None` until somebody told.
+    pub access: Option<AccessState>,
     pub lease: Table,
     pub other_holder: Option<Holder>,
     /// The lease's window to go back to, and the workspace.
     pub users_window: Option<u64>,
     pub users_workspace: Option<u64>,
     pub shots: Shots,
+    pub elements: Elements,
     pub policy: Arc<Policy>,
     pub policy_state: PolicyState,
     pub audit_path: Option<PathBuf>,

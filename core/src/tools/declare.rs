@@ -140,6 +140,12 @@ pub enum Known {
     Reference,
     AppId,
     KeyNames,
+    /// An element's reference, or a listing's.
+    Element,
+    /// A role of elements, by its standard name.
+    Role,
+    /// An action of elements that toolkits call so.
+    Action,
 }
 
 impl Tool {

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use super::mask::{Masks, stand_in};
 use super::masked_message::{Context, message};
 use crate::desktop::effect::{Copied, Failure, FailureKind, Holder, Outcome, Reply};
-use crate::desktop::event::{Availability, CompositorState, DesktopEvent, Observation};
+use crate::desktop::elements::{ACTIONS, Element, Identity, Listing};
+use crate::desktop::event::{AccessState, Availability, CompositorState, DesktopEvent, Observation};
 use crate::desktop::model::{Window, Workspace};
 use crate::engine::io::Input;
 use crate::protocol::connection::is_known_client;
@@ -31,6 +32,10 @@ fn completion(masks: &mut Masks, outcome: &Outcome) -> Outcome {
             Ok(Reply::Captured(captured))
         }
         Ok(Reply::Copied(Copied::Text(text))) => Ok(Reply::Copied(Copied::Text(masks.text(text)))),
+        Ok(Reply::Elements(listing)) => Ok(Reply::Elements(Listing {
+            elements: listing.elements.iter().map(|e| element(masks, e)).collect(),
+            ..listing.clone()
+        })),
         Ok(reply) => Ok(reply.clone()),
         Err(failure) => Err(Failure {
             kind: failure.kind,
@@ -42,6 +47,23 @@ fn completion(masks: &mut Masks, outcome: &Outcome) -> Outcome {
             typed: failure.typed,
             holder: failure.holder.as_ref().map(|h| holder(masks, h)),
         }),
+    }
+}
+
+/// Paths and names are the app's own; what is compared stays comparable.
+fn element(masks: &mut Masks, element: &Element) -> Element {
+    let of = &element.identity;
+    Element {
+        identity: Identity {
+            bus: masks.text(&of.bus),
+            path: masks.text(&of.path),
+            role: of.role.clone(),
+            name: masks.text(&of.name),
+            parents: of.parents.iter().map(|parent| masks.text(parent)).collect(),
+            row: of.row.as_ref().map(|row| masks.text(row)),
+        },
+        actions: element.actions.iter().map(|name| if ACTIONS.iter().any(|known| known.eq_ignore_ascii_case(name)) { name.clone() } else { masks.text(name) }).collect(),
+        ..element.clone()
     }
 }
 
@@ -59,6 +81,7 @@ fn observed(masks: &mut Masks, observation: &Observation) -> Observation {
         Observation::Unfinished(Some(what)) => Observation::Unfinished(Some(detail(masks, what))),
         Observation::SessionMatch(Err(why)) => Observation::SessionMatch(Err(detail(masks, why))),
         Observation::Screen(Availability::Down { detail: why }) => Observation::Screen(Availability::Down { detail: detail(masks, why) }),
+        Observation::Accessibility(AccessState::Down { detail: why }) => Observation::Accessibility(AccessState::Down { detail: detail(masks, why) }),
         Observation::Seat(Availability::Down { detail: why }) => Observation::Seat(Availability::Down { detail: detail(masks, why) }),
         other => other.clone(),
     }

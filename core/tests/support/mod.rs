@@ -9,7 +9,8 @@ use bytes::Bytes;
 use deskhand_core::desktop::effect::{
     Captured, ClipboardRequest, CompositorRequest, Copied, Effect, EncodedImage, Failure, FailureKind, Outcome, PutBack, Reply, ScreenRequest, SeatRequest, SessionRequest,
 };
-use deskhand_core::desktop::event::{Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState, Observation};
+use deskhand_core::desktop::elements::AccessRequest;
+use deskhand_core::desktop::event::{AccessState, Availability, CompositorInfo, CompositorKind, CompositorState, DesktopEvent, LockState, Observation};
 use deskhand_core::desktop::geometry::{Rect, Transform};
 use deskhand_core::desktop::model::{LogicalOutput, Mode, Output as Monitor, Window, WindowLayout, Workspace};
 use deskhand_core::policy::{self, PolicyState};
@@ -80,6 +81,7 @@ pub fn ready() -> Vec<Input> {
         Observation::SessionMatch(Ok(())),
         Observation::Screen(Availability::Up),
         Observation::Seat(Availability::Up),
+        Observation::Accessibility(AccessState::Up { enabled: true }),
         Observation::Lock { state: LockState::Unlocked, source: "a test".into() },
         Observation::Stop { set: false },
     ]
@@ -243,6 +245,7 @@ pub fn acts(effect: &Effect) -> bool {
         Effect::Seat(request) => matches!(request, SeatRequest::Pointer(_) | SeatRequest::Keys { .. } | SeatRequest::Text { .. }),
         Effect::Clipboard(request) => matches!(request, ClipboardRequest::Offer { .. }),
         Effect::Session(request) => matches!(request, SessionRequest::Launch { .. }),
+        Effect::Access(request) => matches!(request, AccessRequest::Activate { .. } | AccessRequest::SetText { .. } | AccessRequest::Focus { .. }),
         Effect::Screen(_) => false,
     }
 }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use deskhand_atspi::AtSpi;
 use deskhand_core::desktop::effect::{Failure, FailureKind};
 use deskhand_core::desktop::event::{Availability, CompositorInfo, CompositorKind, CompositorState, Observation};
+use deskhand_core::policy::Accessibility;
 use deskhand_core::toolsets::desktop::DESKTOP;
 use deskhand_core::{Config, Input, Limits};
 use deskhand_driver::{Audit, Driver, Tap, wall_offset_ms};
@@ -17,6 +19,9 @@ use tokio::sync::mpsc;
 
 use crate::environment::Place;
 use crate::effects::Executor;
+
+/// How long the first answers wait for what the accessibility bus says.
+const ACCESSIBILITY_WAIT: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// What a server of this process has: keep it for as long as it serves.
 pub struct Edges {
@@ -96,6 +101,7 @@ impl Edges {
 impl Shared {
     async fn connect(self: Arc<Self>, mut instances: mpsc::UnboundedReceiver<CompositorInfo>) {
         let observe = self.observer();
+        let accessibility = self.connect_accessibility(&observe);
         let compositor = self.find_compositor(&observe);
         self.executor.change(|b| b.compositor = Some(compositor));
         match self.place.sockets.wayland_socket() {
@@ -105,6 +111,8 @@ impl Shared {
                 observe(Observation::Seat(Availability::Down { detail: why }));
             }
         }
+        // Without the stop flag's state nothing is listed yet: the first list is to have the elements' tools already.
+        let _ = tokio::time::timeout(ACCESSIBILITY_WAIT, accessibility.told()).await;
         let mut present: Option<(String, Arc<Session>)> = None;
         while let Some(info) = instances.recv().await {
             if present.as_ref().is_some_and(|(instance, _)| *instance == info.instance) {
@@ -127,6 +135,15 @@ impl Shared {
         } else {
             Arc::new(Niri::start(sockets.clone(), observe.clone()))
         }
+    }
+
+    /// Uses the accessibility bus of the session whose message bus the environment names.
+    fn connect_accessibility(&self, observe: &Observe) -> Arc<AtSpi> {
+        // Who only looks switches nothing on.
+        let enable = self.acts && self.place.policy().0.accessibility == Accessibility::Enable;
+        let accessibility = Arc::new(AtSpi::start(self.place.session_bus(), enable, observe.clone()));
+        self.executor.change(|b| b.access = Some(accessibility.clone()));
+        accessibility
     }
 
     fn connect_display(&self, socket: PathBuf, observe: &Observe) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use deskhand_core::desktop::effect::{Effect, Failure, FailureKind, Outcome};
 use deskhand_core::{Input, Op};
 use deskhand_driver::{Driver, Effects};
-use deskhand_ports::{Clipboard, Compositor, Fence, Screen, Seat, Session, Ticket};
+use deskhand_ports::{Access, Clipboard, Compositor, Fence, Screen, Seat, Session, Ticket};
 use tokio::runtime::Handle;
 
 /// A backend that lets its own deadline pass is waited for this much longer.
@@ -23,6 +23,7 @@ pub struct Backends {
     pub clipboard: Option<Arc<dyn Clipboard>>,
     /// Of the compositor's present run; another one brings another.
     pub session: Option<Arc<dyn Session>>,
+    pub access: Option<Arc<dyn Access>>,
 }
 
 pub struct Executor {
@@ -106,6 +107,10 @@ async fn perform(backends: &Backends, effect: Effect, ticket: Ticket) -> Outcome
         Effect::Session(request) => match &backends.session {
             Some(session) => session.request(request, ticket).await,
             None => missing("the session's runtime directory"),
+        },
+        Effect::Access(request) => match &backends.access {
+            Some(access) => access.request(request, ticket).await,
+            None => missing("the accessibility bus"),
         },
     }
 }

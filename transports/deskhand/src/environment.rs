@@ -57,6 +57,17 @@ impl Place {
         Paths::new(&self.runtime_dir, &self.state_home, &self.config_home, instance)
     }
 
+    /// The address of the session's message bus: what the variable says, or the socket where it usually is.
+    pub fn session_bus(&self) -> Option<String> {
+        if let Some(address) = std::env::var("DBUS_SESSION_BUS_ADDRESS").ok().filter(|address| !address.is_empty()) {
+            return Some(address);
+        }
+        let socket = self.runtime_dir.join("bus");
+        // An address escapes what isn't plain; a directory that needs it is left alone.
+        let plain = socket.to_str().filter(|path| path.chars().all(|c| c.is_ascii_alphanumeric() || "-_/.".contains(c)))?;
+        socket.exists().then(|| format!("unix:path={plain}"))
+    }
+
     /// The instance of the compositor that serves the display now.
     pub fn current_paths(&self) -> Result<Paths, Failed> {
         let display = deskhand_ports::peer::display(&self.sockets).map_err(Failed::Unreachable)?;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::element_changes::Watched;
 use super::errors::{abandoned, failed};
 use super::screenshot;
 use crate::desktop::changes::changes;
@@ -29,11 +30,20 @@ const SETTLE_MAX_MS: u32 = 1500;
 pub struct Before {
     pub desktop: Desktop,
     user_inputs: u64,
+    elements: Option<Watched>,
 }
 
 impl Before {
     pub fn take(cx: &Cx) -> Self {
-        cx.world(|w| Self { desktop: Desktop::clone(&w.desktop), user_inputs: w.user_inputs })
+        cx.world(|w| Self { desktop: Desktop::clone(&w.desktop), user_inputs: w.user_inputs, elements: None })
+    }
+
+    /// Notes this window's elements, if the call wants to know what becomes of them.
+    pub async fn with_elements(mut self, cx: &Cx, args: &Args, window: Option<WindowId>) -> Self {
+        if args.flag_if_declared("element_changes") {
+            self.elements = Some(Watched::begin(cx, args, window).await);
+        }
+        self
     }
 }
 
@@ -54,6 +64,8 @@ pub struct Report {
     pub more: Map<String, Value>,
     /// The output that an image would show.
     pub output: Option<String>,
+    /// What the action did is known without waiting for the compositor.
+    pub known: bool,
 }
 
 impl Report {
@@ -66,11 +78,11 @@ impl Report {
         if let Sent::Uncertain(why) = sent {
             more.insert("note".into(), json!(why));
         }
-        Self { accepted, observed: if accepted.is_none() { "uncertain" } else { observed }, about, more, output: None }
+        Self { accepted, observed: if accepted.is_none() { "uncertain" } else { observed }, about, more, output: None, known: false }
     }
 
     pub fn nothing_sent(observed: &'static str) -> Self {
-        Self { accepted: Some(false), observed, about: About::Anything, more: Map::new(), output: None }
+        Self { accepted: Some(false), observed, about: About::Anything, more: Map::new(), output: None, known: false }
     }
 
     pub fn with(mut self, key: &str, value: Value) -> Self {
@@ -166,18 +178,22 @@ async fn collect(cx: &Cx) {
 /// The action's result: what was seen to change, who interrupted, and an image where one is due.
 pub async fn finish(cx: &Cx, args: &Args, before: Before, mut report: Report) -> Result<Facts, Refused> {
     let sent = report.accepted != Some(false);
-    if sent {
+    if sent && !(report.known && before.elements.is_none()) {
         collect(cx).await;
     }
     let (after, lost, user_input) = cx.world(|w| {
         (Desktop::clone(&w.desktop), matches!(w.stream, Stream::Lost(_)), w.user_inputs != before.user_inputs)
     });
-    let changed = if sent { changes(&before.desktop, &after) } else { None };
+    let mut changed = if sent { changes(&before.desktop, &after) } else { None };
     if sent && lost {
         report.observed = "uncertain";
     } else if sent && report.accepted.is_some() && (user_input || focus_was_taken(&before.desktop, &after, &report.about)) {
         report.observed = "interrupted";
     }
+    let element_changes = match (&before.elements, sent) {
+        (Some(watched), true) => Some(watched.end(cx).await),
+        _ => None,
+    };
     let mut data = Map::new();
     data.insert("accepted".into(), json!(report.accepted));
     data.insert("observed".into(), json!(report.observed));
@@ -185,6 +201,15 @@ pub async fn finish(cx: &Cx, args: &Args, before: Before, mut report: Report) ->
         data.insert("user_input".into(), json!(true));
     }
     data.extend(std::mem::take(&mut report.more));
+    match element_changes {
+        Some(Ok(Some(of))) => {
+            changed.get_or_insert_default().insert("elements".into(), of);
+        }
+        Some(Err(why)) => {
+            data.insert("no_element_changes".into(), json!(why));
+        }
+        Some(Ok(None)) | None => {}
+    }
     if let Some(changed) = changed {
         data.insert("changes".into(), Value::Object(changed));
     }

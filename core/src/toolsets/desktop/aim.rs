@@ -6,7 +6,7 @@ use super::errors::{Error, failed};
 use super::gates;
 use crate::desktop::effect::{CompareRequest, Effect, FailureKind, Reply, ScreenRequest};
 use crate::desktop::geometry::{Rect, Transform};
-use crate::desktop::model::{LogicalOutput, Output};
+use crate::desktop::model::{LogicalOutput, Output, WindowId};
 use crate::engine::cx::Cx;
 use crate::shots::{Shot, VALID_MS};
 use crate::tools::facts::Refused;
@@ -30,7 +30,11 @@ pub struct Target {
     /// In layout coordinates.
     pub logical: (f64, f64),
     pub scale: f64,
-    pub shot: Shot,
+    pub transform: Transform,
+    /// The screenshot it was aimed in, or
+    pub shot: Option<Shot>,
+    /// the element, with its window and its place in the layout.
+    pub element: Option<(String, WindowId, Rect)>,
 }
 
 impl Target {
@@ -132,20 +136,31 @@ pub fn target(cx: &Cx, reference: Option<&str>, x: i64, y: i64) -> Result<Target
             return Err(Refused::arguments("the outermost pixel of an output's top-left corner is a hot corner of the compositor; aim at least one pixel beside it"));
         }
         gates::point_allowed(w, &shot.output, logical)?;
-        Ok(Target { output: shot.output.clone(), raw, raw_size: shot.raw_size, logical, scale: shot.logical.scale, shot })
+        Ok(Target {
+            output: shot.output.clone(),
+            raw,
+            raw_size: shot.raw_size,
+            logical,
+            scale: shot.logical.scale,
+            transform: shot.transform,
+            shot: Some(shot),
+            element: None,
+        })
     })
 }
 
-/// Captures the patch around the target again and compares it with the screenshot it was seen in.
+/// Captures the patch around the target again and compares it with the screenshot it was seen in. An element was
+/// looked at by itself.
 pub async fn guard(cx: &Cx, target: &Target) -> Result<(), Refused> {
-    let Some(frame) = target.shot.frame else {
+    let Some(shot) = &target.shot else { return Ok(()) };
+    let Some(frame) = shot.frame else {
         return Err(Error::RefInvalid.because(format!(
             "expired: the pixels of {} are no longer kept (a lease keeps its last 4), so the guard can't compare. Take a new screenshot, or give guard: false.",
-            target.shot.reference
+            shot.reference
         )));
     };
     let now = cx.world(|w| w.shots.pointer.clone()).filter(|(on, _)| *on == target.output).map(|(_, at)| at);
-    let masks = [target.shot.pointer, now].into_iter().flatten().map(|at| pointer_mask(target, at)).collect();
+    let masks = [shot.pointer, now].into_iter().flatten().map(|at| pointer_mask(target, at)).collect();
     let request = CompareRequest {
         output: target.output.clone(),
         frame,
@@ -156,7 +171,7 @@ pub async fn guard(cx: &Cx, target: &Target) -> Result<(), Refused> {
     };
     match cx.run(Effect::Screen(ScreenRequest::Compare(request)), COMPARE_MS).await {
         Ok(Reply::Compared { differing }) if differing <= TOLERATED => Ok(()),
-        Ok(Reply::Compared { differing }) => Err(changed(cx, target, differing).await),
+        Ok(Reply::Compared { differing }) => Err(changed(cx, shot, differing).await),
         Ok(_) => Err(Error::UpstreamError.because("the comparison gave no answer")),
         Err(failure) if failure.kind == FailureKind::NotFound => {
             Err(Error::RefInvalid.because(format!("expired: {}. {}", failure.detail, Error::RefInvalid.remedy())))
@@ -165,15 +180,15 @@ pub async fn guard(cx: &Cx, target: &Target) -> Result<(), Refused> {
     }
 }
 
-async fn changed(cx: &Cx, target: &Target, differing: f64) -> Refused {
+async fn changed(cx: &Cx, shot: &Shot, differing: f64) -> Refused {
     let detail = format!(
         "{:.0}% of the pixels around the target differ from {}; nothing was sent. {}",
         differing * 100.0,
-        target.shot.reference,
+        shot.reference,
         Error::TargetChanged.remedy()
     );
     let mut refused = Error::TargetChanged.because(detail);
-    if let Ok((about, image)) = super::screenshot::fresh(cx, Some(target.output.clone()), target.shot.lease.clone()).await
+    if let Ok((about, image)) = super::screenshot::fresh(cx, Some(shot.output.clone()), shot.lease.clone()).await
         && let Refused::Named(named) = &mut refused
     {
         named.more.insert("screenshot".into(), Value::Object(about));
@@ -184,10 +199,10 @@ async fn changed(cx: &Cx, target: &Target, differing: f64) -> Refused {
 
 /// Where our pointer's image may be, whichever way the output is turned.
 fn pointer_mask(target: &Target, (x, y): (u32, u32)) -> Rect {
-    let size = target.shot.transform.upright_size(target.raw_size);
-    let (u, v) = target.shot.transform.raw_to_upright((f64::from(x), f64::from(y)), (f64::from(size.0), f64::from(size.1)));
+    let size = target.transform.upright_size(target.raw_size);
+    let (u, v) = target.transform.raw_to_upright((f64::from(x), f64::from(y)), (f64::from(size.0), f64::from(size.1)));
     let before = (POINTER_BEFORE * target.scale).ceil() as i32;
     let side = ((POINTER_BEFORE + POINTER_AFTER) * target.scale).ceil() as i32;
     let upright = Rect::new(u as i32 - before, v as i32 - before, side, side);
-    rect_to_raw(target.shot.transform, &upright, size)
+    rect_to_raw(target.transform, &upright, size)
 }

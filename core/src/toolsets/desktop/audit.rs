@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::desktop::changes::counts;
+use crate::desktop::elements::{ACTIONS, ROLES};
 use crate::engine::world::World;
 use crate::tools::declare::Known;
 use crate::tools::redact::Knows;
@@ -16,6 +17,9 @@ impl Knows for WorldKnows<'_> {
             Known::Output => w.desktop.output(text).is_some(),
             Known::Preset => w.policy.presets.iter().any(|p| p.name == text),
             Known::Reference => w.shots.is_known(text),
+            Known::Element => w.elements.is_known(text),
+            Known::Role => ROLES.contains(&text),
+            Known::Action => ACTIONS.iter().any(|known| known.eq_ignore_ascii_case(text)),
             Known::AppId => w.desktop.windows.values().any(|window| window.app_id.as_deref() == Some(text)),
             // A lone character is what is typed; only named keys and combinations with them are names.
             Known::KeyNames => super::chords::is_named(text) || super::niri_actions::is_known(text),
@@ -25,7 +29,7 @@ impl Knows for WorldKnows<'_> {
 
 pub fn outcome(data: &Map<String, Value>) -> Map<String, Value> {
     let mut kept = Map::new();
-    for key in ["accepted", "observed", "typed", "submitted", "settled", "user_input", "read", "clipboard", "reason"] {
+    for key in ["accepted", "observed", "typed", "submitted", "settled", "user_input", "read", "clipboard", "reason", "nodes", "listed", "truncated"] {
         if let Some(value) = data.get(key).filter(|v| !v.is_object() && !v.is_array()) {
             kept.insert(key.to_string(), value.clone());
         }

@@ -42,7 +42,7 @@ errors! {
     UnknownPreset "unknown_preset": "The policy has no preset of this name.", "Use one that status lists.", "launch";
     RefInvalid "ref_invalid": "The screenshot named can't be aimed at: `unknown_ref`, `expired`, `output_changed` or `out_of_bounds`.", "Take a new screenshot under the lease and aim in that.", "pointer_move, click, drag, scroll, screenshot";
     TargetChanged "target_changed": "The screen around the target no longer looks as in the screenshot.", "Look at the fresh image that comes with this and aim again.", "click, drag";
-    FocusMismatch "focus_mismatch": "The focused window isn't the expected one.", "Look at desktop_state; focus the window first.", "click, key, type_text";
+    FocusMismatch "focus_mismatch": "The focused window, or the one at the target, isn't the expected one.", "Look at desktop_state; focus the window first.", "click, key, type_text, activate_element, set_element_text";
     TextTooLong "text_too_long": "More than 1000 characters to type, or more than 1 MiB to paste.", "Paste it, or send it in parts.", "type_text";
     UnmappableText "unmappable_text": "The text holds a character that can't be typed.", "Leave the character out.", "type_text, key";
     ClipboardUnsaved "clipboard_unsaved": "The clipboard holds something that can't be saved and restored: over 16 MiB, a slow owner, or a password.", "Type instead of pasting.", "type_text";
@@ -50,7 +50,7 @@ errors! {
     PanelNotAllowed "panel_not_allowed": "This panel isn't one of those allowed.", "Use one of the panels in the schema.", "shell_panel";
     NotAccessible "not_accessible": "The window has no accessible tree.", "Use a screenshot.", "elements, activate_element, set_element_text";
     AmbiguousWindow "ambiguous_window": "Several accessible windows fit this window.", "Give it another title, or use a screenshot.", "elements, activate_element, set_element_text";
-    ElementStale "element_stale": "The element is gone or is another one now.", "List the elements again.", "activate_element, set_element_text, click";
+    ElementStale "element_stale": "The element is gone or is another one now, or no element of this lease has this ref.", "List the elements again, under the lease.", "activate_element, set_element_text, click, pointer_move";
     ElementUnmappable "element_unmappable": "Where the element is on the screen can't be known.", "Aim in a screenshot.", "click, pointer_move";
     SecretField "secret_field": "The element is a password field.", "Leave it to the person.", "activate_element, set_element_text";
     PausedByUser "paused_by_user": "The person is using keyboard or pointer.", "Wait a few seconds and look again.", "acting";
@@ -96,10 +96,14 @@ pub fn failed(cx: &Cx, failure: &Failure) -> Refused {
     }
     match failure.kind {
         FailureKind::Unavailable | FailureKind::Lost => Error::NiriUnavailable.because(format!("{}: {}", cx.world(|w| w.compositor_name()), failure.detail)),
-        FailureKind::TimedOut | FailureKind::Abandoned => Error::DeadlineExceeded.because(failure.detail.clone()),
+        FailureKind::TimedOut | FailureKind::Unanswered | FailureKind::Abandoned => Error::DeadlineExceeded.because(failure.detail.clone()),
         FailureKind::NotFound | FailureKind::Refused => Error::UpstreamError.because(failure.detail.clone()),
         FailureKind::Unmappable => Error::UnmappableText.because(failure.detail.clone()),
         FailureKind::Unsaved => Error::ClipboardUnsaved.plain(&failure.detail),
+        FailureKind::NotAccessible => Error::NotAccessible.plain(&format!("{}.", failure.detail)),
+        FailureKind::Ambiguous => Error::AmbiguousWindow.plain(&format!("{}.", failure.detail)),
+        FailureKind::Stale => Error::ElementStale.plain(&format!("{}; nothing was sent.", failure.detail)),
+        FailureKind::Secret => Error::SecretField.plain(&format!("{}; nothing was read or sent.", failure.detail)),
         FailureKind::Fenced => Error::LeaseRequired.because(failure.detail.clone()),
     }
 }

@@ -36,6 +36,7 @@ pub static KEY: Tool = Tool {
         )
         .required(),
         EXPECT_FOCUS,
+        super::ELEMENT_CHANGES,
         super::SCREENSHOT_AFTER,
     ],
     hints: Hints::Destructive,
@@ -59,6 +60,7 @@ pub static TYPE_TEXT: Tool = Tool {
         Arg::flag("submit", "Press Return afterwards; after a paste only when it was read."),
         clipboard::PASTE,
         clipboard::PASTE_KEYS,
+        super::ELEMENT_CHANGES,
         super::SCREENSHOT_AFTER,
     ],
     hints: Hints::Destructive,
@@ -74,7 +76,7 @@ async fn key(cx: Cx, args: Args) -> Result<Facts, Refused> {
     let chords: Vec<Chord> = names.iter().map(|name| chords::parse(name)).collect::<Result<_, _>>().map_err(Refused::Arguments)?;
     refuse_binds(&cx, &chords).await?;
     let focused = expect::focus(&cx, &args)?;
-    let before = Before::take(&cx);
+    let before = Before::take(&cx).with_elements(&cx, &args, focused).await;
     let release = cx.defer(Effect::Seat(SeatRequest::Release));
     let sent = send(&cx, Effect::Seat(SeatRequest::Keys { chords }), KEYS_MS).await?;
     if matches!(sent, Sent::Taken(_)) {
@@ -123,7 +125,7 @@ async fn type_text(cx: Cx, args: Args) -> Result<Facts, Refused> {
         return Err(Error::TextTooLong.plain(&format!("The text has {characters} characters, and at most {TYPED_MAX} are typed in a call; nothing was pressed.")));
     }
     let focused = expect::focus(&cx, &args)?;
-    let before = Before::take(&cx);
+    let before = Before::take(&cx).with_elements(&cx, &args, focused).await;
     let release = cx.defer(Effect::Seat(SeatRequest::Release));
     let sent = send(&cx, Effect::Seat(SeatRequest::Text { text, submit }), TEXT_MS).await?;
     let typed = match &sent {

@@ -4,6 +4,9 @@ use serde_json::json;
 
 use super::act::{About, Before, Report, finish, refresh_outputs, send};
 use super::aim::{Target, guard, target};
+use super::element_act::ELEMENT;
+use super::element_target;
+use super::elements::rect_json;
 use super::errors::Error;
 use super::expect::{self, EXPECT_WINDOW};
 use super::{chords, gates};
@@ -24,6 +27,8 @@ const DRAG_HOLD_MS: u32 = 50;
 
 const X: Arg = Arg::integer("x", "Pixel column in the screenshot.", 0, 65_535).required();
 const Y: Arg = Arg::integer("y", "Pixel row in the screenshot.", 0, 65_535).required();
+const X_OR_ELEMENT: Arg = Arg::integer("x", "Pixel column in the screenshot; with y, or else element.", 0, 65_535);
+const Y_OR_ELEMENT: Arg = Arg::integer("y", "", 0, 65_535);
 const REFERENCE: Arg = Arg::text("screenshot_ref", "The screenshot whose pixels are meant; default: the lease's newest. Valid for 60 s.", 1, 64, Audit::IfKnown(Known::Reference));
 const GUARD: Arg = Arg::new(
     "guard",
@@ -44,8 +49,8 @@ pub static POINTER_MOVE: Tool = Tool {
     name: "pointer_move",
     title: "Move the pointer",
     summary: "moves the pointer to a pixel or an element",
-    description: "Moves the pointer to the centre of a pixel of a screenshot, e.g. to hover. The result gives the point in layout coordinates.",
-    args: &[super::LEASE, X, Y, REFERENCE, super::SCREENSHOT_AFTER],
+    description: "Moves the pointer to the centre of a pixel of a screenshot (x, y) or of an element, e.g. to hover. The result gives the point in layout coordinates.",
+    args: &[super::LEASE, X_OR_ELEMENT, Y_OR_ELEMENT, REFERENCE, ELEMENT, super::SCREENSHOT_AFTER],
     hints: Hints::Acts,
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
@@ -58,9 +63,22 @@ pub static CLICK: Tool = Tool {
     name: "click",
     title: "Click",
     summary: "clicks a pixel or an element",
-    description: "Clicks the centre of a pixel of a screenshot. Before anything is sent, the place is compared with the screenshot: \
-        if it changed, target_changed comes with a fresh image. `observed: sent` means that the compositor handled it; no `changes` doesn't mean that the app did nothing.",
-    args: &[super::LEASE, X, Y, REFERENCE, BUTTON, Arg::integer("count", "2 is a double click.", 1, 3).or(1), MODIFIERS, EXPECT_WINDOW, GUARD, super::SCREENSHOT_AFTER],
+    description: "Clicks the centre of a pixel of a screenshot (x, y) or of an element. Before anything is sent, the place is compared with the screenshot: \
+        if it changed, target_changed comes with a fresh image; an element is looked at again: element_stale if it is another one now. `observed: sent` means that the compositor handled it; no `changes` doesn't mean that the app did nothing.",
+    args: &[
+        super::LEASE,
+        X_OR_ELEMENT,
+        Y_OR_ELEMENT,
+        REFERENCE,
+        ELEMENT,
+        BUTTON,
+        Arg::integer("count", "2 is a double click.", 1, 3).or(1),
+        MODIFIERS,
+        EXPECT_WINDOW,
+        GUARD,
+        super::ELEMENT_CHANGES,
+        super::SCREENSHOT_AFTER,
+    ],
     hints: Hints::Destructive,
     lease: LeaseNeed::Needed,
     profile: Profile::Act,
@@ -119,13 +137,25 @@ async fn aimed(cx: &Cx, args: &Args) -> Result<Target, Refused> {
     target(cx, args.text("screenshot_ref"), args.integer("x").unwrap_or(-1), args.integer("y").unwrap_or(-1))
 }
 
+/// A pixel, or an element.
+async fn aimed_at_either(cx: &Cx, args: &Args) -> Result<Target, Refused> {
+    match (args.has("element"), args.has("x") && args.has("y")) {
+        (false, true) => aimed(cx, args).await,
+        (true, false) if !args.has("x") && !args.has("y") && !args.has("screenshot_ref") => {
+            refresh_outputs(cx).await?;
+            element_target::target(cx, args).await
+        }
+        _ => Err(Refused::arguments("give either x and y (pixels of a screenshot) or element")),
+    }
+}
+
 async fn pointer_move(cx: Cx, args: Args) -> Result<Facts, Refused> {
-    let at = aimed(&cx, &args).await?;
+    let at = aimed_at_either(&cx, &args).await?;
     perform(&cx, &args, &at, vec![step_to(&at)], Vec::new()).await
 }
 
 async fn click(cx: Cx, args: Args) -> Result<Facts, Refused> {
-    let at = aimed(&cx, &args).await?;
+    let at = aimed_at_either(&cx, &args).await?;
     let expected = args.object("expect").and_then(expect::window_id);
     check_expected(&cx, expected, &at)?;
     if args.flag("guard") {
@@ -202,7 +232,8 @@ fn holding(args: &Args, steps: Vec<PointerStep>) -> Vec<PointerStep> {
 }
 
 async fn perform(cx: &Cx, args: &Args, at: &Target, steps: Vec<PointerStep>, expected: Vec<WindowId>) -> Result<Facts, Refused> {
-    let before = Before::take(cx);
+    let concerned = at.element.as_ref().map(|(_, window, _)| *window).or(expected.first().copied());
+    let before = Before::take(cx).with_elements(cx, args, concerned).await;
     let release = cx.defer(Effect::Seat(SeatRequest::Release));
     // From the first motion on the pointer may be anywhere on the way.
     cx.world(|w| w.shots.pointer = Some((at.output.clone(), at.raw)));
@@ -211,8 +242,16 @@ async fn perform(cx: &Cx, args: &Args, at: &Target, steps: Vec<PointerStep>, exp
     if matches!(sent, super::act::Sent::Taken(_)) {
         cx.disarm(release);
     }
-    let about = if expected.is_empty() { About::Output(at.output.clone()) } else { About::Windows(expected) };
-    let mut report = Report::new(&sent, "sent", about).with("point", at.told()).with("screenshot_ref", json!(at.shot.reference));
+    let about = if let Some((_, window, _)) = &at.element {
+        About::Windows(vec![*window])
+    } else if expected.is_empty() { About::Output(at.output.clone()) } else { About::Windows(expected) };
+    let mut report = Report::new(&sent, "sent", about).with("point", at.told());
+    if let Some(shot) = &at.shot {
+        report = report.with("screenshot_ref", json!(shot.reference));
+    }
+    if let Some((element, _, place)) = &at.element {
+        report = report.with("element", json!(element)).with("box", rect_json(place));
+    }
     report.output = Some(at.output.clone());
     finish(cx, args, before, report).await
 }

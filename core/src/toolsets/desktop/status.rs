@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::aim;
 use super::gates::unwatched;
-use crate::desktop::event::{Availability, CompositorKind, LockState};
+use crate::desktop::event::{AccessState, Availability, CompositorKind, LockState};
 use crate::engine::cx::Cx;
 use crate::engine::world::{StopFlag, Stream, World, rfc3339};
 use crate::handler;
@@ -59,7 +59,6 @@ pub fn report(w: &World) -> Value {
         })
     }).collect();
     let noctalia = json!({"available": false, "why_not": "this version of the server has no Noctalia backend"});
-    let accessibility = json!({"available": false, "why_not": "this version of the server has no accessibility backend"});
     json!({
         "ready": blockers(w).is_empty(),
         "blockers": blockers(w),
@@ -74,7 +73,7 @@ pub fn report(w: &World) -> Value {
         "input": availability(&w.seat),
         "outputs": outputs,
         "noctalia": noctalia,
-        "accessibility": accessibility,
+        "accessibility": accessibility(w),
         "policy": {
             "state": w.policy_state.word(),
             "why": match &w.policy_state { PolicyState::Invalid(why) => Some(why), _ => None },
@@ -92,6 +91,18 @@ fn availability(state: &Availability) -> Value {
     match state {
         Availability::Up => json!({"available": true}),
         Availability::Down { detail } => json!({"available": false, "why_not": detail}),
+    }
+}
+
+fn accessibility(w: &World) -> Value {
+    match &w.access {
+        Some(AccessState::Up { enabled: true }) => json!({"available": true, "switched_on": true}),
+        Some(AccessState::Up { enabled: false }) => json!({
+            "available": true, "switched_on": false,
+            "note": "GTK apps show their elements; Qt and Chromium do once the policy says accessibility = \"enable\" and they are started again",
+        }),
+        Some(AccessState::Down { detail }) => json!({"available": false, "why_not": detail}),
+        None => json!({"available": false, "why_not": "the accessibility bus wasn't looked for"}),
     }
 }
 

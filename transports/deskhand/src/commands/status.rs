@@ -48,6 +48,7 @@ fn found(w: &World) -> bool {
         && w.screen == Availability::Up
         && w.seat == Availability::Up
         && (w.lock != LockState::Unknown || w.lock_source != "nobody told yet")
+        && w.access.is_some()
 }
 
 fn for_a_person(report: &Value) -> String {

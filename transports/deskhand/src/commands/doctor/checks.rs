@@ -21,17 +21,18 @@ const COMPOSITORS: (&str, &str, &str) = ("sway", "niri", "niri");
 
 pub fn all(place: &Place) -> Vec<Finding> {
     let mut findings = vec![runtime_directory(place)];
+    let mut report = Value::Null;
     match peer::display(&place.sockets) {
         Ok(display) => {
             findings.push(Finding::ok("Wayland display", format!("{}, served by {}", display.socket.display(), process(display.peer.pid))));
-            findings.extend(compositor(place, &display));
+            findings.extend(compositor(place, &display, &mut report));
         }
         Err(why) => findings.push(no_display(place, &why)),
     }
     findings.push(policy(place));
     findings.extend(presets(&place.policy().0));
     findings.push(audit_log(place));
-    findings.push(accessibility(place));
+    findings.push(accessibility(place, &report));
     findings.push(stop_flag(place));
     findings
 }
@@ -92,10 +93,11 @@ fn process(pid: i32) -> String {
     }
 }
 
-fn compositor(place: &Place, display: &Display) -> Vec<Finding> {
+/// `report` becomes what `status` tells.
+fn compositor(place: &Place, display: &Display, report: &mut Value) -> Vec<Finding> {
     let (kind, socket) = ipc(place);
     let mut findings = Vec::new();
-    let report = match socket {
+    *report = match socket {
         Ok(socket) => {
             findings.push(match socket.matches {
                 Ok(()) => Finding::ok("IPC socket", socket.path.display().to_string()),
@@ -276,13 +278,28 @@ fn audit_log(place: &Place) -> Finding {
     )
 }
 
-/// For those that have one; no tool needs it yet.
-fn accessibility(place: &Place) -> Finding {
+/// What the server found; without a compositor to report it, whether anybody listens where the bus usually is.
+fn accessibility(place: &Place, report: &Value) -> Finding {
     const NAME: &str = "Accessibility bus";
+    let package = || Mend::packages("at-spi2-core", "at-spi2-core", "at-spi2-core");
+    let told = &report["accessibility"];
+    match (told["available"].as_bool(), told["switched_on"].as_bool()) {
+        (Some(true), Some(true)) => return Finding::ok(NAME, "there, and switched on for all apps"),
+        (Some(true), _) => {
+            let mend = Mend::told("accessibility = \"enable\" in the policy file, for the elements of Qt and Chromium apps");
+            return Finding::warning(NAME, "there, but not switched on: GTK apps show their elements, Qt and Chromium don't", mend);
+        }
+        (Some(false), _) => {
+            let why = told["why_not"].as_str().unwrap_or_default();
+            let mend = if why.contains("enable") { Mend::told("accessibility = \"enable\" in the policy file") } else { package() };
+            return Finding::warning(NAME, format!("no tool for elements is listed: {why}"), mend);
+        }
+        _ => {}
+    }
     let names = fs::read_dir(place.runtime_dir.join("at-spi")).into_iter().flatten().flatten();
     match names.map(|entry| entry.path()).find(|path| peer::peer_of(path).is_ok()) {
         Some(path) => Finding::ok(NAME, path.display().to_string()),
-        None => Finding::warning(NAME, "none; no tool needs it yet", Mend::packages("at-spi2-core", "at-spi2-core", "at-spi2-core")),
+        None => Finding::warning(NAME, "none, so no tool for elements is listed", package()),
     }
 }
 

@@ -13,6 +13,7 @@ const KEYS: &[(&str, &str)] = &[
     ("deny_capture_app_ids", "Apps whose windows no screenshot may show, by app id."),
     ("capture_dir", "Where `screenshot` may save PNG files: an absolute path. Without it nothing is saved."),
     ("lease_idle_minutes", "After so many idle minutes an agent's lease ends."),
+    ("accessibility", "\"auto\" uses the accessibility bus where it runs; \"enable\" starts it and has every app offer its elements."),
     ("assume_unlocked", "Where the lock state can't be known: take it for unlocked. Only on headless and nested compositors."),
 ];
 
@@ -21,7 +22,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("pause_idle_seconds", "How long agents wait after the person used keyboard or pointer."),
     ("consent", "\"ask\" has the person agree to each lease; \"none\" doesn't."),
     ("badge", "Whether a badge shows that an agent holds the desktop."),
-    ("accessibility", "\"auto\" uses the accessibility bus where it is on; \"enable\" switches it on."),
 ];
 
 const PRESETS: &str = "\
