@@ -409,6 +409,7 @@ def test_a_caretaker_that_is_killed(held, board):
     try:
         running = held.client.call_later("type_text", text=TEXT, paste=True)
         wait_until(lambda: SECRET_HINT in board.types(), "the offer")
+        time.sleep(0.3)  # the keys are pressed by then, and the stopped reader is awaited
         for caretaker in caretakers(held.desk):
             os.kill(caretaker, signal.SIGKILL)
         facts = held.client.result(running).ok().data

@@ -2,10 +2,7 @@
 //! it until somebody copies anew.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,13 +12,14 @@ use deskhand_core::desktop::effect::PutBack;
 use super::control::{Asked, Selection, Source};
 use super::pipes::{Reader, Unread, drain, reader, serve};
 use super::types::{OFFERED, PASSWORD_HINT, SECRET, is_secret, text_type};
+use super::process::Server;
 use super::words::{Order, Task, Word};
 use crate::connection::{Link, LinkDown};
-use crate::mailbox::{Inbox, Mailbox, mailbox};
-use crate::release::{greet, roundtrip};
-use crate::wire::Role;
+use crate::mailbox::{Inbox, Mailbox};
+use crate::release::roundtrip;
 
-const GREETING: Duration = Duration::from_secs(2);
+/// How long the compositor may take for what is asked of it.
+pub(super) const GREETING: Duration = Duration::from_secs(2);
 /// All types of all selections together, in this time.
 const SAVED_BYTES: usize = 16 << 20;
 const SAVING: Duration = Duration::from_secs(2);
@@ -35,86 +33,10 @@ const UNSEEN: Duration = Duration::from_secs(2);
 const SERVING: Duration = Duration::from_secs(15);
 const COMPARING: Duration = Duration::from_millis(500);
 const MOST_SERVED: usize = 32;
-const LARGEST_TEXT: usize = 16 << 20;
-/// How long the server may take to say what the task is.
-const TASK: Duration = Duration::from_secs(10);
 
-type Content = Arc<[u8]>;
+pub(super) type Content = Arc<[u8]>;
 
-/// The hidden `clipboard` subcommand: takes care of the clipboard for one paste of the server that started it, and
-/// returns when nobody needs what it holds any more. The error is for a person who started this by hand.
-pub fn care(socket: &Path) -> Result<(), String> {
-    // What ends the server's process group or terminal must not end this first. Fails when we lead a group already.
-    let _ = rustix::process::setsid();
-    // What people copied isn't for core files.
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
-    let _ = std::env::set_current_dir("/");
-    let by_hand = |why: String| format!("it is started by a deskhand server, not by hand ({why})");
-    let stdin = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3).map_err(|e| by_hand(e.to_string()))?;
-    rustix::net::sockopt::socket_type(&stdin).map_err(|e| by_hand(e.to_string()))?;
-    let server = UnixStream::from(stdin);
-    let mut orders = BufReader::new(server.try_clone().map_err(|e| e.to_string())?);
-    let (task, text) = task(&server, &mut orders).map_err(by_hand)?;
-    let (mailbox, inbox) = mailbox().map_err(|e| e.to_string())?;
-    let listener = mailbox.clone();
-    thread::spawn(move || listen(orders, &listener));
-    let mut server = Server(server);
-    match open(socket) {
-        Ok(link) => Caretaker::new(link, task, text, mailbox, server).run(&inbox),
-        Err(why) => {
-            server.tell(&Word::Failed(why));
-            Ok(())
-        }
-    }
-}
-
-fn task(server: &UnixStream, orders: &mut impl BufRead) -> Result<(Task, Content), String> {
-    server.set_read_timeout(Some(TASK)).map_err(|e| e.to_string())?;
-    let mut line = String::new();
-    orders.take(4096).read_line(&mut line).map_err(|e| e.to_string())?;
-    let task: Task = serde_json::from_str(&line).map_err(|e| e.to_string())?;
-    if task.text_bytes > LARGEST_TEXT {
-        return Err("the text is too long".into());
-    }
-    let mut text = vec![0; task.text_bytes];
-    orders.read_exact(&mut text).map_err(|e| e.to_string())?;
-    server.set_read_timeout(None).map_err(|e| e.to_string())?;
-    Ok((task, text.into()))
-}
-
-fn listen(orders: BufReader<UnixStream>, mailbox: &Mailbox<Event>) {
-    for line in orders.lines().map_while(Result::ok) {
-        if let Ok(order) = serde_json::from_str(&line) {
-            mailbox.send(Event::Order(order));
-        }
-    }
-    mailbox.send(Event::Order(Order::PutBack));
-}
-
-fn open(socket: &Path) -> Result<Link, String> {
-    let until = Instant::now() + GREETING;
-    let mut link = Link::open(socket, Role::Clipboard).map_err(|LinkDown(why)| why)?;
-    greet(&mut link, until)?;
-    let queue = link.handle();
-    link.wire.control.start(link.wire.seat.as_ref(), &queue)?;
-    roundtrip(&mut link, until)?;
-    Ok(link)
-}
-
-struct Server(UnixStream);
-
-impl Server {
-    /// One that is gone needs no word.
-    fn tell(&mut self, word: &Word) {
-        if let Ok(mut line) = serde_json::to_vec(word) {
-            line.push(b'\n');
-            let _ = self.0.write_all(&line);
-        }
-    }
-}
-
-enum Event {
+pub(super) enum Event {
     Order(Order),
     /// Of the attempt with this number.
     Saved { attempt: u64, hints: bool, contents: Result<Vec<Vec<u8>>, Unread> },
@@ -159,7 +81,7 @@ enum Phase {
     End,
 }
 
-struct Caretaker {
+pub(super) struct Caretaker {
     link: Link,
     mailbox: Mailbox<Event>,
     server: Server,
@@ -188,7 +110,7 @@ struct Caretaker {
 }
 
 impl Caretaker {
-    fn new(link: Link, task: Task, text: Content, mailbox: Mailbox<Event>, server: Server) -> Self {
+    pub fn new(link: Link, task: Task, text: Content, mailbox: Mailbox<Event>, server: Server) -> Self {
         let primary = task.primary && link.wire.control.has_primary();
         let selections = [false, true].into_iter().filter(|which| !which || primary).map(|primary| Lending {
             primary,
@@ -223,7 +145,7 @@ impl Caretaker {
         }
     }
 
-    fn run(mut self, inbox: &Inbox<Event>) -> Result<(), String> {
+    pub fn run(mut self, inbox: &Inbox<Event>) -> Result<(), String> {
         let outcome = self.work(inbox);
         if let Err(why) = &outcome {
             self.server.tell(&Word::Failed(why.clone()));

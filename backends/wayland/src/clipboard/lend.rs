@@ -125,7 +125,7 @@ fn read(line: std::io::Result<Option<String>>) -> Result<Word, Failure> {
 }
 
 fn broken(why: &str) -> Failure {
-    Failure::new(FailureKind::Lost, format!("the clipboard's caretaker process failed ({why}); look at the clipboard before you go on"))
+    Failure::new(FailureKind::Refused, format!("the clipboard's caretaker process failed ({why}); look at the clipboard before you go on"))
 }
 
 fn slow() -> Failure {

@@ -27,6 +27,7 @@ mod control;
 mod follow;
 mod lend;
 mod pipes;
+mod process;
 mod types;
 mod words;
 
@@ -37,15 +38,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use deskhand_core::desktop::effect::{ClipboardRequest, Copied, Failure, FailureKind, Outcome, Reply};
+use deskhand_core::desktop::effect::{ClipboardRequest, Copied, Failure, FailureKind, Outcome, PutBack, Reply};
 use deskhand_ports::{Clipboard, Ticket};
 use tokio::sync::oneshot;
 
-pub use self::caretaker::care;
 pub(crate) use self::control::{Control, INTERFACES};
 use self::follow::{Command, Follower, Found};
 use self::lend::Lent;
 use self::pipes::{Unread, drain};
+pub use self::process::care;
 use self::types::{decode, is_secret};
 use crate::mailbox::{Mailbox, mailbox};
 use crate::reply::fail;
@@ -120,7 +121,7 @@ impl WaylandClipboard {
 
     async fn end(&self, lent: Lent) -> Result<Reply, Failure> {
         let ended = lent.put_back().await;
-        let replaced = matches!(ended, Ok(deskhand_core::desktop::effect::PutBack::Replaced));
+        let replaced = matches!(ended, Ok(PutBack::Replaced));
         self.follower.send(Command::Back { replaced });
         ended.map(Reply::PutBack)
     }
