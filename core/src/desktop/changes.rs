@@ -66,15 +66,15 @@ fn window_change(before: &Desktop, after: &Desktop, id: WindowId) -> Option<Valu
 /// For the audit log: counts only.
 pub fn counts(changes: &Map<String, Value>) -> Value {
     let len = |key: &str| changes.get(key).and_then(Value::as_array).map_or(0, Vec::len);
-    json!({
-        "opened": len("opened"),
-        "closed": len("closed"),
-        "changed": len("windows"),
-        "focus_moved": changes.contains_key("focus"),
-        "workspace_moved": changes.contains_key("workspace"),
-        "elements": changes.get("elements").map(|of| {
-            let count = |key: &str| of.get(key).and_then(Value::as_array).map_or(0, Vec::len);
-            json!({"added": count("added"), "removed": count("removed"), "changed": count("changed")})
-        }),
-    })
+    let mut map = Map::new();
+    for (key, of) in [("opened", "opened"), ("closed", "closed"), ("changed", "windows")] {
+        map.insert(key.into(), json!(len(of)));
+    }
+    map.insert("focus_moved".into(), json!(changes.contains_key("focus")));
+    map.insert("workspace_moved".into(), json!(changes.contains_key("workspace")));
+    if let Some(elements) = changes.get("elements") {
+        let count = |key: &str| elements.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+        map.insert("elements".into(), json!({"added": count("added"), "removed": count("removed"), "changed": count("changed")}));
+    }
+    Value::Object(map)
 }

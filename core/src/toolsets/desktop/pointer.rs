@@ -145,7 +145,7 @@ async fn aimed_at_either(cx: &Cx, args: &Args) -> Result<Target, Refused> {
             refresh_outputs(cx).await?;
             element_target::target(cx, args).await
         }
-        _ => Err(Refused::arguments("give either x and y (pixels of a screenshot) or element")),
+        _ => Err(Refused::Schema("failed to deserialize parameters: give either x and y (pixels of a screenshot) or element".into())),
     }
 }
 
