@@ -163,8 +163,13 @@ def test_on_a_scaled_and_turned_output(held, toolkit):
     # An app that is just being given another scale may miss what comes meanwhile.
     held.client.call("wait_for", until="screen_stable").ok()
     form.forget()
-    held.client.call("click", element=element(held.client, form, "Second")["ref"]).ok()
-    assert form.wait_event("clicked")["label"] == "Second"
+
+    def clicked():
+        held.client.call("click", element=element(held.client, form, "Second")["ref"]).ok()
+        return form.events("clicked")
+
+    # The first click on a window that was just moved to another output is at times lost, in GTK 3 and 4.
+    assert wait_until(clicked, "a click felt", every=0.3)[0]["label"] == "Second"
 
 
 @BOTH
