@@ -179,9 +179,11 @@ def test_batches(desk):
         client = ready(desk, revision)
         pair = [request(0, "ping"), request("", "ping")]
         if revision != "2025-03-26":
-            for batch in ([], pair, [{"jsonrpc": "2.0", "method": "notifications/x"}], [pair]):
+            for batch in ([], pair, [pair]):
                 [answer] = exchange(client, batch)
                 assert code(answer) == -32600 and answer["id"] is None
+            # Without a request in it nobody waits for an answer.
+            assert exchange(client, [{"jsonrpc": "2.0", "method": "notifications/x"}]) == []
             continue
         assert exchange(client, pair) == [[{"jsonrpc": "2.0", "id": id, "result": {}} for id in (0, "")]]
         assert exchange(client, [{"jsonrpc": "2.0", "method": "notifications/x"}, cancel("none")]) == []
