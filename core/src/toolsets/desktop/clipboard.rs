@@ -75,7 +75,7 @@ pub async fn paste(cx: Cx, args: Args, text: String, submit: bool) -> Result<Fac
     let chord = chords::parse(&keys).map_err(Refused::Arguments)?;
     keyboard::refuse_binds(&cx, std::slice::from_ref(&chord)).await?;
     let focused = expect::focus(&cx, &args)?;
-    let before = Before::take(&cx);
+    let before = Before::take(&cx).with_elements(&cx, &args, focused).await;
     let release = cx.defer(Effect::Seat(SeatRequest::Release));
     let restore = cx.defer(Effect::Clipboard(ClipboardRequest::Restore));
     let reader = cx.world(|w| focused.and_then(|id| w.desktop.window(id)).and_then(|window| window.pid));
